@@ -127,34 +127,37 @@ func printNode(w io.Writer, n *node, indent string, known map[string]bool) {
 		}
 		printNode(w, c, indent+"  ", known)
 	}
-	open := ""
+	done := map[string]bool{}
 	for _, f := range n.fields {
-		if f.Oneof != open {
-			if open != "" {
-				fmt.Fprintf(w, "%s  }\n", indent)
-			}
-			if open = f.Oneof; open != "" {
-				fmt.Fprintf(w, "%s  oneof %s {\n", indent, open)
-			}
-		}
-		in := indent + "  "
-		if open != "" {
-			in += "  "
-		}
-		if e := entries[lastPart(f.Type)]; e != nil {
-			fmt.Fprintf(w, "%smap<%s, %s> %s = %d;\n", in, typeName(e.fields[0].Type, known), typeName(e.fields[1].Type, known), f.Name, f.Number)
+		if f.Oneof == "" {
+			printField(w, indent+"  ", f, entries, known)
 			continue
 		}
-		label := ""
-		if f.Label == "repeated" {
-			label = "repeated "
+		if done[f.Oneof] { // printed with its first member
+			continue
 		}
-		fmt.Fprintf(w, "%s%s%s %s = %d;\n", in, label, typeName(f.Type, known), f.Name, f.Number)
-	}
-	if open != "" {
+		done[f.Oneof] = true
+		fmt.Fprintf(w, "%s  oneof %s {\n", indent, f.Oneof)
+		for _, m := range n.fields {
+			if m.Oneof == f.Oneof {
+				printField(w, indent+"    ", m, entries, known)
+			}
+		}
 		fmt.Fprintf(w, "%s  }\n", indent)
 	}
 	fmt.Fprintf(w, "%s}\n", indent)
+}
+
+func printField(w io.Writer, indent string, f Field, entries map[string]*node, known map[string]bool) {
+	if e := entries[lastPart(f.Type)]; e != nil {
+		fmt.Fprintf(w, "%smap<%s, %s> %s = %d;\n", indent, typeName(e.fields[0].Type, known), typeName(e.fields[1].Type, known), f.Name, f.Number)
+		return
+	}
+	label := ""
+	if f.Label == "repeated" {
+		label = "repeated "
+	}
+	fmt.Fprintf(w, "%s%s%s %s = %d;\n", indent, label, typeName(f.Type, known), f.Name, f.Number)
 }
 
 // isMapEntry reports whether a nested message is the entry of a map field.
