@@ -43,6 +43,7 @@ const (
 	slotBufferDestroy           = 58
 	slotBufferElementType       = 59
 	slotBufferDimensions        = 60
+	slotBufferMemoryLayout      = 63
 	slotBufferToHost            = 70
 	slotTopologyCreate          = 82
 	slotTopologyDestroy         = 83

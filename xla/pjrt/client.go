@@ -176,22 +176,6 @@ type tiledLayout struct {
 	kind int32 // PJRT_Buffer_MemoryLayout_Type_Tiled = 0
 }
 
-func newLayout(minorToMajor []int64) *tiledLayout {
-	l := &tiledLayout{header: header{size: unsafe.Sizeof(tiledLayout{})}}
-	l.tiled.size = unsafe.Sizeof(l.tiled)
-	l.tiled.minorToMajor, l.tiled.rank = unsafe.SliceData(minorToMajor), uintptr(len(minorToMajor))
-	return l
-}
-
-// RowMajor is the minor-to-major order n-1, ..., 0.
-func RowMajor(rank int) []int64 {
-	order := make([]int64, rank)
-	for i := range order {
-		order[i] = int64(rank - 1 - i)
-	}
-	return order
-}
-
 // Buffer is an array on a device.
 type Buffer struct {
 	p      *Plugin
@@ -199,8 +183,11 @@ type Buffer struct {
 }
 
 // BufferFromHost copies a dense row-major little-endian array to the first device. primitive is the xla.PrimitiveType
-// wire number; types of fewer than 8 bits take one byte per element. layout is the device layout, minor to major, nil for
-// the device's default. data is free for reuse when the call returns.
+// wire number; types of fewer than 8 bits take one byte per element. layout is the order, minor to major, in which the
+// program reads it (see EntryShapes); nil is row-major. data is free for reuse when the call returns.
+//
+// The bytes are brought into that order here and handed over as a row-major array: device_layout is ignored without a
+// word by the CPU plugins of C API 0.81 and 0.106, and none compares an argument's layout with the program's.
 func (c *Client) BufferFromHost(primitive int32, dims []int64, layout []int64, data []byte) (*Buffer, error) {
 	want, err := ByteSize(primitive, dims)
 	if err != nil {
@@ -209,12 +196,22 @@ func (c *Client) BufferFromHost(primitive int32, dims []int64, layout []int64, d
 	if int64(len(data)) != want {
 		return nil, fmt.Errorf("array of type %d and dimensions %v has %d bytes, want %d", primitive, dims, len(data), want)
 	}
-	if layout != nil && len(layout) != len(dims) {
+	if layout != nil && !isPermutation(layout, len(dims)) {
 		return nil, fmt.Errorf("layout %v does not fit dimensions %v", layout, dims)
 	}
 	e, err := elementOf(primitive)
 	if err != nil {
 		return nil, err
+	}
+	if e.bytes == 0 {
+		return nil, fmt.Errorf("primitive type %d has no host form", primitive)
+	}
+	if _, minor := c.p.Version(); minor < e.since { // such a plugin aborts
+		return nil, &Error{Call: "PJRT_Client_BufferFromHostBuffer", Code: Unimplemented,
+			Message: fmt.Sprintf("primitive type %d needs C API 0.%d, this plugin has 0.%d", primitive, e.since, minor)}
+	}
+	if layout != nil && !slices.Equal(layout, RowMajor(len(dims))) {
+		data = toLayout(data, e.bytes, dims, layout)
 	}
 	if len(data) == 0 {
 		data = make([]byte, 1) // a null pointer is not an array, not even an empty one
@@ -235,9 +232,6 @@ func (c *Client) BufferFromHost(primitive int32, dims []int64, layout []int64, d
 		done           uintptr
 		buffer         uintptr
 	}{client: c.handle, data: unsafe.SliceData(data), kind: e.buffer, dims: unsafe.SliceData(dims), rank: uintptr(len(dims)), device: c.devices[0]}
-	if layout != nil {
-		args.layout = newLayout(layout)
-	}
 	if err := c.p.call("PJRT_Client_BufferFromHostBuffer", slotBufferFromHost, unsafe.Pointer(&args), unsafe.Sizeof(args)); err != nil {
 		return nil, err
 	}
@@ -296,15 +290,19 @@ func (b *Buffer) ToHost() (primitive int32, dims []int64, data []byte, err error
 	if n == 0 {
 		return primitive, dims, nil, nil
 	}
+	order, err := b.layout(len(dims))
+	if err != nil {
+		return 0, nil, nil, err
+	}
 	data = make([]byte, n)
 	args := struct {
 		header
 		buffer uintptr
-		layout *tiledLayout
+		layout *tiledLayout // null: the device's order; C API 0.81 ignores any other
 		dst    *byte
 		size   uintptr
 		event  uintptr
-	}{buffer: b.handle, layout: newLayout(RowMajor(len(dims))), dst: unsafe.SliceData(data), size: uintptr(n)}
+	}{buffer: b.handle, dst: unsafe.SliceData(data), size: uintptr(n)}
 	if err := b.p.call("PJRT_Buffer_ToHostBuffer", slotBufferToHost, unsafe.Pointer(&args), unsafe.Sizeof(args)); err != nil {
 		return 0, nil, nil, err
 	}
@@ -312,5 +310,32 @@ func (b *Buffer) ToHost() (primitive int32, dims []int64, data []byte, err error
 		return 0, nil, nil, err
 	}
 	runtime.KeepAlive(data)
+	if !slices.Equal(order, RowMajor(len(dims))) {
+		data = fromLayout(data, int(n/elementCount(dims)), dims, order)
+	}
 	return primitive, dims, data, nil
+}
+
+// layout is the order of the buffer's dimensions on the device, minor to major.
+func (b *Buffer) layout(rank int) ([]int64, error) {
+	args := struct {
+		header
+		buffer uintptr
+		layout tiledLayout
+	}{buffer: b.handle}
+	args.layout.size = unsafe.Sizeof(args.layout)
+	if err := b.p.call("PJRT_Buffer_GetMemoryLayout", slotBufferMemoryLayout, unsafe.Pointer(&args), unsafe.Sizeof(args)); err != nil {
+		return nil, err
+	}
+	if args.layout.kind != 0 {
+		return nil, fmt.Errorf("buffer with a strided layout (kind %d)", args.layout.kind)
+	}
+	var order []int64
+	if n := args.layout.tiled.rank; n > 0 {
+		order = slices.Clone(unsafe.Slice(args.layout.tiled.minorToMajor, n))
+	}
+	if !isPermutation(order, rank) {
+		return nil, fmt.Errorf("buffer of rank %d has layout %v", rank, order)
+	}
+	return order, nil
 }
