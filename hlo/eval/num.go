@@ -1,0 +1,497 @@
+package eval
+
+import "math"
+
+const (
+	// roundUp makes an error bound that was computed in float64 by a handful
+	// of operations an upper bound again.
+	roundUp = 1 + 0x1p-49
+	// centreError bounds the relative error of a centre: a few float64
+	// operations or one function of package math for types up to f32.
+	centreError = 0x1p-50
+	// wideCentreError is the same for double-double centres (dd.go).
+	wideCentreError = 0x1p-96
+	// wideUnderflow bounds what double-double arithmetic loses to underflow.
+	wideUnderflow = 0x1p-1070
+
+	specials = MayNaN | MayPosInf | MayNegInf
+)
+
+var (
+	inf = math.Inf(1)
+	nan = math.NaN()
+	// anyNum is the undecided float.
+	anyNum = Num{E: inf}
+)
+
+func finite(x float64) bool { return x-x == 0 }
+
+// class is the set of special values that x may take, its centre included.
+func (x Num) class() Class {
+	k := x.K
+	switch {
+	case x.C != x.C:
+		k |= MayNaN
+	case x.C > math.MaxFloat64:
+		k |= MayPosInf
+	case x.C < -math.MaxFloat64:
+		k |= MayNegInf
+	}
+	return k
+}
+
+// plain reports whether x has a finite centre and no special values.
+func (x Num) plain() bool { return x.K&specials == 0 && finite(x.C) && x.E < inf }
+
+// zero reports whether x is exactly zero.
+func (x Num) zero() bool { return x.C == 0 && x.Lo == 0 && x.E == 0 }
+
+// special makes a Num of special values only: centre is one of k.
+func special(k Class) Num {
+	switch {
+	case k&MayPosInf != 0:
+		return Num{C: inf, K: k &^ MayPosInf & specials}
+	case k&MayNegInf != 0:
+		return Num{C: -inf, K: k &^ MayNegInf & specials}
+	default:
+		// K says that payload and sign are free, unlike those of a constant.
+		return Num{C: nan, K: MayNaN}
+	}
+}
+
+// settle makes the result of an operation whose exact value lies in c+lo±e
+// and that an implementation may compute with an error of at most b ULP.
+// With b <= 1/2 (correctly rounded) an exact representable value stays exact.
+// k are special values that the result may take as well.
+// Overflow, flushing of subnormals and rounding are taken care of.
+func (n *Numerics) settle(f *floatType, c, lo, e, b float64, k Class) Num {
+	if !(e < inf) {
+		return anyNum
+	}
+	a := math.Abs(c)
+	if e == 0 && lo == 0 && b <= 0.5 && a <= f.max {
+		if r := f.Round(c); r == c {
+			x := Num{C: r, K: k}
+			if f.flush && a < f.minNormal {
+				x.E = a
+			}
+			return x
+		}
+	}
+	if f.wide {
+		e = (e+b*f.ulp(math.Min(a+e, f.max))+a*wideCentreError)*roundUp + wideUnderflow
+	} else {
+		e = (e + b*f.ulp(a+e) + a*centreError) * roundUp
+	}
+	if !f.Signed && c-e <= 0 { // e8m0 has neither zero nor negative values
+		k |= MayNaN
+		if c+e <= 0 {
+			return special(k)
+		}
+	}
+	if !(a+e < f.overflow) {
+		return n.overflowed(f, c, lo, e, k)
+	}
+	if f.flush && a-e < f.minNormal && e < a {
+		e = a
+	}
+	return Num{c, lo, e, k}
+}
+
+// overflowed is the rest of settle for a set that reaches the overflow threshold.
+func (n *Numerics) overflowed(f *floatType, c, lo, e float64, k Class) Num {
+	a := math.Abs(c)
+	if f.Saturates {
+		l, h := math.Max(c-e, -f.max), math.Min(c+e, f.max)
+		c = math.Max(-f.max, math.Min(f.max, c))
+		return Num{C: c, E: math.Max(h-c, c-l), K: k}
+	}
+	switch {
+	case !f.HasInf:
+		k |= MayNaN
+	case c+e >= f.overflow && c-e <= -f.overflow:
+		k |= MayPosInf | MayNegInf
+	case c > 0:
+		k |= MayPosInf
+	default:
+		k |= MayNegInf
+	}
+	if a-e >= f.overflow || !finite(a) {
+		return special(k)
+	}
+	if f.wide && e > f.max {
+		return anyNum
+	}
+	return Num{c, lo, e, k}
+}
+
+func (n *Numerics) add(f *floatType, x, y Num) Num {
+	if !n.Bounds {
+		return Num{C: f.Round(x.C + y.C)}
+	}
+	if !(x.E < inf) || !(y.E < inf) {
+		return anyNum
+	}
+	xk, yk := x.class()&specials, y.class()&specials
+	k := (xk | yk) & MayNaN
+	if xk|yk != 0 {
+		xf, yf := finite(x.C), finite(y.C)
+		if xk&MayPosInf != 0 && yk&MayNegInf != 0 || xk&MayNegInf != 0 && yk&MayPosInf != 0 {
+			k |= MayNaN
+		}
+		for _, i := range [2]Class{MayPosInf, MayNegInf} {
+			if xk&i != 0 && (yf || yk&i != 0) || yk&i != 0 && (xf || xk&i != 0) {
+				k |= i
+			}
+		}
+		if !xf || !yf {
+			return special(k)
+		}
+	}
+	e := x.E + y.E
+	if f.flush {
+		e += f.slack(x) + f.slack(y)
+	}
+	var s dd
+	if f.wide {
+		s = dd{x.C, x.Lo}.add(dd{y.C, y.Lo})
+		if !finite(s.hi) {
+			s = dd{x.C + y.C, 0}
+		}
+	} else {
+		s.hi = x.C + y.C
+	}
+	if s.hi == 0 {
+		k |= AnyZeroSign
+	}
+	return n.settle(f, s.hi, s.lo, e, 0.5, k)
+}
+
+func (n *Numerics) sub(f *floatType, x, y Num) Num { return n.add(f, x, neg(y)) }
+
+// neg changes the sign of every member.
+func neg(x Num) Num {
+	k := x.K &^ (MayPosInf | MayNegInf)
+	if x.K&MayPosInf != 0 {
+		k |= MayNegInf
+	}
+	if x.K&MayNegInf != 0 {
+		k |= MayPosInf
+	}
+	return Num{-x.C, -x.Lo, x.E, k}
+}
+
+func abs(x Num) Num {
+	k := x.K &^ (MayNegInf | AnyZeroSign)
+	if x.K&MayNegInf != 0 {
+		k |= MayPosInf
+	}
+	lo := x.Lo
+	if math.Signbit(x.C) {
+		lo = -lo
+	}
+	return Num{math.Abs(x.C), lo, x.E, k}
+}
+
+// signs says which signs a member of x may have: zeros count as what their
+// sign bit may be.
+func (f *floatType) signs(x Num) (pos, neg bool) {
+	k := x.class()
+	pos, neg = k&MayPosInf != 0, k&MayNegInf != 0
+	if finite(x.C) {
+		switch {
+		case x.zero():
+			either := x.K&AnyZeroSign != 0
+			return pos || either || !math.Signbit(x.C), neg || either || math.Signbit(x.C)
+		case x.E == 0:
+			return pos || x.C > 0, neg || x.C < 0
+		}
+		pos = pos || x.C+x.E >= 0
+		neg = neg || x.C-x.E <= 0
+	}
+	return pos, neg
+}
+
+// mayZero reports whether a member of x is zero, or subnormal and may be
+// flushed to zero.
+func (f *floatType) mayZero(x Num) bool {
+	if !finite(x.C) {
+		return false
+	}
+	a := math.Abs(x.C)
+	return a <= x.E || f.flush && a-x.E < f.minNormal
+}
+
+// infinities are the signed infinities of the product of an infinite or
+// overflowing operand with signs p, n and another with signs q, m.
+func infinities(p, n, q, m bool) (k Class) {
+	if p && q || n && m {
+		k |= MayPosInf
+	}
+	if p && m || n && q {
+		k |= MayNegInf
+	}
+	return k
+}
+
+func (n *Numerics) mul(f *floatType, x, y Num) Num {
+	if !n.Bounds {
+		return Num{C: f.Round(x.C * y.C)}
+	}
+	if !(x.E < inf) || !(y.E < inf) {
+		return anyNum
+	}
+	xk, yk := x.class()&specials, y.class()&specials
+	k := (xk | yk) & MayNaN
+	if xk|yk != 0 {
+		xp, xn := f.signs(x)
+		yp, yn := f.signs(y)
+		if xk&(MayPosInf|MayNegInf) != 0 {
+			if f.mayZero(y) {
+				k |= MayNaN
+			}
+			if !y.zero() && (finite(y.C) || yk&^MayNaN != 0) {
+				k |= infinities(xk&MayPosInf != 0, xk&MayNegInf != 0, yp, yn)
+			}
+		}
+		if yk&(MayPosInf|MayNegInf) != 0 {
+			if f.mayZero(x) {
+				k |= MayNaN
+			}
+			if !x.zero() && (finite(x.C) || xk&^MayNaN != 0) {
+				k |= infinities(yk&MayPosInf != 0, yk&MayNegInf != 0, xp, xn)
+			}
+		}
+		if !finite(x.C) || !finite(y.C) {
+			return special(k)
+		}
+	}
+	ex, ey := x.E, y.E
+	if f.flush {
+		ex += f.slack(x)
+		ey += f.slack(y)
+	}
+	e := math.Abs(x.C)*ey + math.Abs(y.C)*ex + ex*ey
+	if e != e { // 0 * inf: the other bound is beyond float64
+		return anyNum
+	}
+	var p dd
+	if f.wide {
+		p = dd{x.C, x.Lo}.mul(dd{y.C, y.Lo})
+		if !finite(p.hi) {
+			p = dd{x.C * y.C, 0}
+		}
+		if math.Abs(p.hi) < 0x1p-960 && x.C != 0 && y.C != 0 {
+			e += wideUnderflow // the low part underflowed
+		}
+	} else {
+		p.hi = x.C * y.C
+	}
+	if p.hi == 0 {
+		k |= (x.K | y.K) & AnyZeroSign
+		if x.E+y.E > 0 {
+			k |= AnyZeroSign
+		}
+		if e == 0 {
+			return Num{C: f.Round(p.hi), K: k}
+		}
+	}
+	r := n.settle(f, p.hi, p.lo, e, 0.5, k)
+	if a := math.Abs(p.hi); !finite(r.C) && (f.MantissaBits >= 23 || n.ExcessPrecision) && a < 2*f.max && a+e < math.MaxFloat64 {
+		// A fused multiply-add does not round the product: added to a term of
+		// the other sign it may be finite again.
+		return Num{p.hi, p.lo, (e + f.ulp(f.max)) * roundUp, r.class()}
+	}
+	return r
+}
+
+func (n *Numerics) div(f *floatType, x, y Num) Num {
+	if !n.Bounds {
+		return Num{C: f.Round(x.C / y.C)}
+	}
+	if !(x.E < inf) || !(y.E < inf) {
+		return anyNum
+	}
+	xk, yk := x.class()&specials, y.class()&specials
+	k := (xk | yk) & MayNaN
+	xp, xn := f.signs(x)
+	yp, yn := f.signs(y)
+	if xk&(MayPosInf|MayNegInf) != 0 {
+		if yk&(MayPosInf|MayNegInf) != 0 {
+			k |= MayNaN
+		}
+		if finite(y.C) {
+			k |= infinities(xk&MayPosInf != 0, xk&MayNegInf != 0, yp, yn)
+		}
+	}
+	xf, yf := finite(x.C), finite(y.C)
+	if yf && f.mayZero(y) {
+		if f.mayZero(x) {
+			k |= MayNaN
+		}
+		if !x.zero() && (xf || xk&^MayNaN != 0) {
+			k |= infinities(xp, xn, yp, yn)
+		}
+		if y.zero() {
+			return special(k)
+		}
+		if y.E > 0 && math.Abs(y.C)-y.E <= 0 {
+			return anyNum // unbounded
+		}
+		if y.E > 0 && f.flush && !x.zero() {
+			return anyNum
+		}
+	}
+	quotients := xf && yf // the ordinary quotients
+	if xf && yk&(MayPosInf|MayNegInf) != 0 {
+		// finite / infinity is a zero
+		if !quotients {
+			z := Num{C: math.Copysign(0, x.C) / y.C, K: k}
+			if xp && xn || len2(yk) {
+				z.K |= AnyZeroSign
+			}
+			return z
+		}
+		x.E = math.Max(x.E, math.Abs(x.C)) // make 0 a member
+	}
+	if !quotients {
+		return special(k)
+	}
+	ex, ey := x.E+f.slack(x), y.E
+	ay := math.Abs(y.C)
+	q := dd{x.C / y.C, 0}
+	if f.wide && finite(q.hi) {
+		q = dd{x.C, x.Lo}.div(dd{y.C, y.Lo})
+		if !finite(q.lo) {
+			q = dd{x.C / y.C, 0}
+		}
+	}
+	e := 0.0
+	if ex != 0 || ey != 0 {
+		e = (ex + math.Abs(q.hi)*ey) / ((ay - ey) * (1 - 0x1p-50))
+		if !(e < inf) {
+			return anyNum
+		}
+	}
+	if q.hi == 0 && x.C == 0 && e == 0 {
+		k |= (x.K | y.K) & AnyZeroSign
+		if yp && yn {
+			k |= AnyZeroSign
+		}
+		return Num{C: f.Round(q.hi), K: k}
+	}
+	b := divideBudget(f)
+	if m, ex2 := math.Frexp(ay); m == 0.5 && y.E == 0 && y.Lo == 0 && math.Abs(float64(ex2-1)) < float64(f.Bias-1) {
+		b = 0.5 // the reciprocal of a power of two is exact
+	} else if e == 0 && b <= 0.5 && math.FMA(q.hi, y.C, -x.C) != 0 && q.lo == 0 && f.wide {
+		e = wideUnderflow
+	}
+	return n.settle(f, q.hi, q.lo, e, b, k)
+}
+
+// len2 reports whether k has both infinities.
+func len2(k Class) bool { return k&MayPosInf != 0 && k&MayNegInf != 0 }
+
+// max is the larger; NaN wins (StableHLO maximum; HloEvaluator).
+func (n *Numerics) max(f *floatType, x, y Num) Num {
+	if !n.Bounds {
+		switch {
+		case x.C != x.C:
+			return Num{C: x.C}
+		case y.C != y.C:
+			return Num{C: y.C}
+		}
+		return Num{C: math.Max(x.C, y.C)}
+	}
+	if !(x.E < inf) || !(y.E < inf) {
+		return anyNum
+	}
+	xk, yk := x.class()&specials, y.class()&specials
+	xf, yf := finite(x.C), finite(y.C)
+	k := (xk|yk)&(MayNaN|MayPosInf) | xk&yk&MayNegInf
+	if x.C != x.C || y.C != y.C {
+		return special(MayNaN)
+	}
+	if x.C == inf || y.C == inf {
+		return special(k)
+	}
+	if !xf && !yf {
+		return special(k)
+	}
+	if !xf { // -inf
+		y.K = y.K&AnyZeroSign | k
+		return y
+	}
+	if !yf {
+		x.K = x.K&AnyZeroSign | k
+		return x
+	}
+	sx, sy := f.slack(x), f.slack(y)
+	ex, ey := x.E+sx, y.E+sy
+	d := dd{x.C, x.Lo}.sub(dd{y.C, y.Lo}).hi
+	r, e := x, ex
+	if d < 0 || d == 0 && math.Signbit(x.C) {
+		r, e = y, ey
+	}
+	wins := math.Abs(d) > (ex+ey)*roundUp
+	switch {
+	case d == 0 && ex == 0 && ey == 0:
+		if r.C == 0 && (math.Signbit(x.C) != math.Signbit(y.C)) {
+			k |= AnyZeroSign
+		}
+		k |= (x.K | y.K) & AnyZeroSign
+	case !wins:
+		e = math.Max(ex, ey)
+	default:
+		k |= r.K & AnyZeroSign
+		if e > 0 && r.E == 0 {
+			// A subnormal that wins clearly is only flushed by hardware that
+			// flushes results; both values are legal.
+			e = math.Abs(r.C)
+		}
+	}
+	// Where one operand may be -inf the result may be any value of the other.
+	if xk&MayNegInf != 0 {
+		e = math.Max(e, math.Abs(y.C-r.C)+ey)
+	}
+	if yk&MayNegInf != 0 {
+		e = math.Max(e, math.Abs(x.C-r.C)+ex)
+	}
+	return Num{r.C, r.Lo, e, k}
+}
+
+func (n *Numerics) min(f *floatType, x, y Num) Num { return neg(n.max(f, neg(x), neg(y))) }
+
+// hull is a set that contains both x and y; its centre is that of x.
+func hull(x, y Num) Num {
+	if x == y {
+		return x
+	}
+	if !(x.E < inf) || !(y.E < inf) {
+		return anyNum
+	}
+	xk, yk := x.class(), y.class()
+	switch {
+	case !finite(x.C) && !finite(y.C):
+		if x.C != x.C && y.C != y.C {
+			return special(MayNaN)
+		}
+		return special(xk | yk)
+	case !finite(x.C):
+		y.K = xk | yk
+		return y
+	case !finite(y.C):
+		x.K = xk | yk
+		return x
+	}
+	k := xk | yk
+	d := math.Abs(dd{x.C, x.Lo}.sub(dd{y.C, y.Lo}).hi)
+	if d == 0 && x.E == 0 && y.E == 0 {
+		if math.Signbit(x.C) != math.Signbit(y.C) {
+			k |= AnyZeroSign
+		}
+		return Num{x.C, x.Lo, 0, k}
+	}
+	e := math.Max(x.E, (d+y.E)*roundUp)
+	return Num{x.C, x.Lo, e, k}
+}
