@@ -23,9 +23,6 @@ type Array struct {
 	Type int32
 	// Dims are the sizes, most major first; empty for a scalar.
 	Dims []int64
-	// Layout is the device layout of an argument, minor to major; nil is row-major (n-1, ..., 0). It must be the layout
-	// that the program's entry_computation_layout asks for. Data is row-major whatever Layout says. Always nil in outputs.
-	Layout []int64
 	// Data holds the elements row-major and little-endian. Types of fewer than 8 bits take one byte per element, the
 	// value in the low bits. PRED takes one byte, 0 or 1.
 	Data []byte
@@ -37,7 +34,7 @@ type Request struct {
 	Format  Format
 	// Options are DebugOptions field names and values in flag syntax, sent as env_option_overrides on top of the build's
 	// defaults; repeated fields take comma lists. Names that the build does not have are dropped and listed in
-	// Result.Dropped.
+	// Outcome.Dropped.
 	Options map[string]string
 	// BackendOnly skips the HLO passes (run_backend_only): Program is a module that has been through them.
 	BackendOnly bool
@@ -136,9 +133,13 @@ type Outcome struct {
 	Log []string
 	// Fresh says that the request was the first of its process.
 	Fresh bool
+	// Dropped names the options that the build does not have, sorted (OK and Rejected).
+	Dropped []string
 	// Elapsed is the time from the moment a worker started on the request; InXLA the part spent in calls of the build
 	// (0 unless OK or Rejected).
 	Elapsed, InXLA time.Duration
+
+	supported []string
 }
 
 // Result is what a build made of a program.
@@ -147,8 +148,6 @@ type Result struct {
 	Sets []SetResult
 	// Optimized is the module after all HLO passes, if asked for: a serialized HloModuleProto.
 	Optimized []byte
-	// Dropped names the options that the build does not have, sorted.
-	Dropped []string
 	// Compile and Execute are times spent in the build: compilation, and all executions with their transfers.
 	Compile, Execute time.Duration
 }

@@ -1,0 +1,120 @@
+package worker
+
+import (
+	"fmt"
+	"hash/fnv"
+	"os"
+	"time"
+
+	"github.com/ebitengine/purego"
+
+	"github.com/passgate/passgate/xla/pjrt"
+	"github.com/passgate/passgate/xla/worker/wire"
+)
+
+// FaultOption is the option by which a request asks a fault build for one of Faults.
+const FaultOption = "passgate_fault"
+
+// Faults are the faults of a fault build, each a way in which a worker process can fail a request.
+var Faults = []string{"segv", "abort", "check", "hang", "memory", "garbage", "truncate", "exit", "closed", "noise", "internal"}
+
+// echo is the engine of a fault build without an inner build: the outputs of a program are its arguments.
+type echo struct{}
+
+func (echo) hello() (*wire.Hello, error) {
+	return &wire.Hello{Platform: "fault", PlatformVersion: "echo", Api: "0", Devices: 1}, nil
+}
+
+func (echo) serve(r *wire.Request) *wire.Response {
+	resp := &wire.Response{Supported: r.GetProbe()}
+	if r.GetCompileOnly() {
+		return resp
+	}
+	for _, in := range r.GetInputs() {
+		resp.Sets = append(resp.Sets, &wire.Set{Distinct: []*wire.Distinct{{Outputs: in.GetArrays(), Count: max(r.GetRepeat(), 1)}}})
+	}
+	return resp
+}
+
+// faulty injects faults in front of an engine: on requests that ask for one by FaultOption, and in one program in every
+// `every`, chosen, like the kind of fault, by a hash of the program: the same program fails the same way again.
+type faulty struct {
+	inner engine
+	every int
+	out   *os.File
+}
+
+func (f *faulty) hello() (*wire.Hello, error) { return f.inner.hello() }
+
+func (f *faulty) serve(r *wire.Request) *wire.Response {
+	kind, asked := r.GetOptions()[FaultOption]
+	if asked {
+		delete(r.Options, FaultOption)
+	} else if f.every > 0 && len(r.GetProbe()) == 0 {
+		h := fnv.New64a()
+		h.Write(r.GetProgram())
+		if sum := h.Sum64(); sum%uint64(f.every) == 0 {
+			kind = Faults[sum/uint64(f.every)%uint64(len(Faults))]
+		}
+	}
+	switch kind {
+	case "":
+	case "segv": // in C code, as in a plugin
+		purego.SyscallN(libc("strlen"), 8)
+	case "abort":
+		purego.SyscallN(libc("abort"))
+	case "check":
+		fmt.Fprintln(os.Stderr, "F0000 00:00:1700000000.000000    1234 fault.cc:42] Check failed: injected")
+		purego.SyscallN(libc("abort"))
+	case "hang":
+		forever()
+	case "memory":
+		var hoard [][]byte
+		for {
+			b := make([]byte, 64<<20)
+			for i := 0; i < len(b); i += 4096 {
+				b[i] = 1
+			}
+			hoard = append(hoard, b)
+			time.Sleep(time.Duration(len(hoard)) * time.Millisecond)
+		}
+	case "garbage":
+		f.write("this is not a frame, however long one looks at it\n")
+		forever()
+	case "truncate":
+		f.write("pgw1\x00\x10\x00\x00\x01\x02\x03\x04half")
+		os.Exit(0)
+	case "exit":
+		os.Exit(0)
+	case "closed": // output closed, process alive
+		f.out.Close()
+		forever()
+	case "noise": // a plugin that prints to standard output: harmless
+		os.Stdout.WriteString("pgw1 noise on standard output\n")
+	case "internal":
+		return &wire.Response{Failure: &wire.Failure{Stage: string(StageCompile), Code: int32(pjrt.Internal), Message: "injected"}}
+	default:
+		panic("unknown fault " + kind)
+	}
+	return f.inner.serve(r)
+}
+
+func (f *faulty) write(s string) {
+	if _, err := f.out.WriteString(s); err != nil {
+		panic(err)
+	}
+}
+
+func libc(name string) uintptr {
+	fn, err := purego.Dlsym(purego.RTLD_DEFAULT, name)
+	if err != nil {
+		panic(err)
+	}
+	return fn
+}
+
+func forever() {
+	for {
+		time.Sleep(time.Hour)
+	}
+}
