@@ -1,0 +1,436 @@
+package fuzz
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+
+	"github.com/passgate/passgate/hlo"
+)
+
+// Generator is a parsed generator expression,
+//
+//	KIND TYPE[DIMS] [VALUE] [seed=N] [index=N | count=N]
+//
+// with these kinds:
+//
+//	iota     element i is i, modulo the width of an integer type, rounded to a float type
+//	const    every element is VALUE (a number, nan, inf, true, false)
+//	lattice  small integers and powers of two: sums and products stay exact
+//	random   integers of every magnitude; floats around 0 with deviation 1, all mantissa bits used
+//	special  a mix of random with NaN, infinities, signed zeros, subnormals, and the extremes of the type
+//
+// index=N says that integers are used as an index into N elements: lattice
+// stays inside [0, N), random leaves it once in 8 draws, special once in 2.
+// count=N (a trip count, a size) keeps every kind inside [0, N].
+//
+// Values come from PCG-DXSM (math/rand/v2) seeded with the pair (seed, hash of
+// the kind), whose 64-bit outputs are used in row-major order, and only with
+// operations that are exact everywhere; so an expression means the same on
+// every machine.
+type Generator struct {
+	Kind  string
+	Type  hlo.PrimitiveType
+	Dims  []int64
+	Value string
+	Seed  uint64
+	// Index and Count are the limits above; 0 is none.
+	Index, Count int64
+}
+
+// maxInputBytes bounds one generated input, so that a typing error does not
+// take the machine's memory.
+const maxInputBytes = 1 << 30
+
+// parseGenerator reads the parts matched by generatorLine.
+func parseGenerator(m []string) (Generator, error) {
+	g := Generator{Kind: m[1]}
+	shape := arrayShape.FindStringSubmatch(m[2])
+	if shape == nil {
+		return g, fmt.Errorf("want an array shape such as s32[4] after %q, not %q", m[1], m[2])
+	}
+	t, ok := hlo.TypeByName(shape[1])
+	if !ok || !t.IsArray() {
+		return g, fmt.Errorf("unknown element type %q", shape[1])
+	}
+	g.Type = t
+	bytes := int64(t.Bytes())
+	if shape[2] != "" {
+		for _, d := range strings.Split(shape[2], ",") {
+			n, err := strconv.ParseInt(d, 10, 64)
+			if err != nil || n < 0 {
+				return g, fmt.Errorf("bad dimension %q in %q", d, m[2])
+			}
+			g.Dims = append(g.Dims, n)
+			if n != 0 && bytes > maxInputBytes/n {
+				return g, fmt.Errorf("%s is larger than %d bytes", m[2], int64(maxInputBytes))
+			}
+			bytes *= n
+		}
+	}
+	for _, word := range strings.Fields(m[3]) {
+		key, value, isOption := strings.Cut(word, "=")
+		if !isOption && g.Kind == "const" && g.Value == "" {
+			g.Value = word
+			continue
+		}
+		n, err := strconv.ParseUint(value, 10, 64)
+		switch {
+		case err != nil || !isOption:
+			return g, fmt.Errorf("unexpected %q; want seed=N, index=N or count=N", word)
+		case key == "seed" && g.Kind != "iota" && g.Kind != "const":
+			g.Seed = n
+		case key == "index" && n > 0 && n <= math.MaxInt64:
+			g.Index = int64(n)
+		case key == "count" && n > 0 && n <= math.MaxInt64:
+			g.Count = int64(n)
+		default:
+			return g, fmt.Errorf("unexpected %q after %s", word, g.Kind)
+		}
+	}
+	if g.Kind == "const" {
+		if g.Value == "" {
+			return g, fmt.Errorf("const needs a value, such as const f32[4] 1.5")
+		}
+		if err := g.checkConst(); err != nil {
+			return g, err
+		}
+	}
+	return g, nil
+}
+
+func (g Generator) checkConst() error {
+	switch {
+	case g.Type == hlo.Pred:
+		if g.Value != "true" && g.Value != "false" && g.Value != "0" && g.Value != "1" {
+			return fmt.Errorf("want true or false, not %q", g.Value)
+		}
+	case g.Type.IsInteger():
+		if v, ok := parseInteger(g.Type, g.Value); !ok || g.Type.Canonical(v) != v {
+			return fmt.Errorf("%q is no value of type %s", g.Value, g.Type)
+		}
+	default:
+		if _, err := strconv.ParseFloat(g.Value, 64); err != nil {
+			return fmt.Errorf("%q is no number", g.Value)
+		}
+	}
+	return nil
+}
+
+func parseInteger(t hlo.PrimitiveType, s string) (int64, bool) {
+	if t == hlo.U64 {
+		v, err := strconv.ParseUint(s, 10, 64)
+		return int64(v), err == nil
+	}
+	v, err := strconv.ParseInt(s, 10, 64)
+	return v, err == nil
+}
+
+// String is the expression.
+func (g Generator) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s", g.Kind, hlo.ArrayShape(g.Type, g.Dims...))
+	switch g.Kind {
+	case "const":
+		b.WriteString(" " + g.Value)
+	case "lattice", "random", "special":
+		fmt.Fprintf(&b, " seed=%d", g.Seed)
+	}
+	if g.Index != 0 {
+		fmt.Fprintf(&b, " index=%d", g.Index)
+	}
+	if g.Count != 0 {
+		fmt.Fprintf(&b, " count=%d", g.Count)
+	}
+	return b.String()
+}
+
+// Generate makes the literal.
+func (g Generator) Generate() *hlo.Literal {
+	lit := hlo.NewLiteral(hlo.ArrayShape(g.Type, g.Dims...))
+	n := lit.Shape.Elems()
+	switch g.Kind {
+	case "iota":
+		for i := range n {
+			setNumber(lit, i, float64(i), i)
+		}
+		return lit
+	case "const":
+		v, _ := strconv.ParseFloat(g.Value, 64)
+		k, _ := parseInteger(g.Type, g.Value)
+		if g.Value == "true" || g.Type == hlo.Pred && g.Value == "1" {
+			k = 1
+		}
+		for i := range n {
+			setNumber(lit, i, v, k)
+		}
+		return lit
+	}
+	h := fnv.New64a()
+	h.Write([]byte(g.Kind))
+	d := &draws{pcg: rand.NewPCG(g.Seed, h.Sum64()), kind: g.Kind, t: g.Type, index: g.Index, count: g.Count, elems: n}
+	d.prepare()
+	switch {
+	case g.Type == hlo.Pred:
+		for i := range n {
+			lit.SetInt(i, int64(d.below(2)))
+		}
+	case g.Type.IsInteger():
+		for i := range n {
+			lit.SetInt(i, d.integer())
+		}
+	case g.Type.IsComplex():
+		for i := range n {
+			re := d.float()
+			setComplex(lit, i, re, d.float())
+		}
+	default:
+		for i := range n {
+			lit.SetFloat(i, d.float())
+		}
+	}
+	return lit
+}
+
+// setNumber stores the float or the integer, as the type wants.
+func setNumber(lit *hlo.Literal, i int64, v float64, k int64) {
+	switch t := lit.Shape.Type; {
+	case t == hlo.Pred || t.IsInteger():
+		lit.SetInt(i, k)
+	case t.IsComplex():
+		lit.SetComplex(i, complex(v, 0))
+	default:
+		lit.SetFloat(i, v)
+	}
+}
+
+// setComplex stores the parts without complex arithmetic, which would turn
+// (1, inf) into (NaN, inf).
+func setComplex(lit *hlo.Literal, i int64, re, im float64) {
+	if lit.Shape.Type == hlo.C64 {
+		binary.LittleEndian.PutUint32(lit.Raw[8*i:], math.Float32bits(float32(re)))
+		binary.LittleEndian.PutUint32(lit.Raw[8*i+4:], math.Float32bits(float32(im)))
+		return
+	}
+	binary.LittleEndian.PutUint64(lit.Raw[16*i:], math.Float64bits(re))
+	binary.LittleEndian.PutUint64(lit.Raw[16*i+8:], math.Float64bits(im))
+}
+
+// draws makes values of one type.
+type draws struct {
+	pcg          *rand.PCG
+	kind         string
+	t            hlo.PrimitiveType
+	index, count int64
+	elems        int64
+
+	specials []float64 // of a float type
+	lattice  []float64
+	extremes []int64 // of an integer type
+}
+
+func (d *draws) below(n uint64) uint64 { return d.pcg.Uint64() >> 11 % n }
+
+// uniform is in [0, 1), a multiple of 2^-53.
+func (d *draws) uniform() float64 { return float64(d.pcg.Uint64()>>11) * 0x1p-53 }
+
+func (d *draws) prepare() {
+	if f := d.t.Real().Format(); f != nil {
+		keep := func(to []float64, vs ...float64) []float64 {
+			for _, v := range vs {
+				if r := f.Round(v); r == v && math.Signbit(r) == math.Signbit(v) {
+					to = append(to, v)
+				}
+			}
+			return to
+		}
+		d.lattice = keep(nil, 0, 1, 1, 2, 3, 4, 0.5, -1, -1, -2, -3, -4, -0.5, 5, -6, 8, 0.25)
+		d.specials = keep(nil, 0, math.Copysign(0, -1), 1, -1, math.Inf(1), math.Inf(-1),
+			f.Max(), -f.Max(), f.MinNormal(), -f.MinNormal(), f.MinSubnormal(), -f.MinSubnormal(),
+			f.MinNormal()-f.MinSubnormal(), 1+f.Ulp(1), 0.5, 2, 1000, -1000, 0x1p31, -0x1p31, 0x1p63, 88, -104)
+		if f.HasNaN {
+			d.specials = append(d.specials, math.NaN(), math.NaN())
+		}
+		return
+	}
+	lo, hi := integerRange(d.t)
+	d.extremes = []int64{lo, hi, d.t.Canonical(lo + 1), d.t.Canonical(hi - 1), d.t.Canonical(-1), 0, 1}
+}
+
+// integerRange is the smallest and the largest value of an integer type, in
+// canonical form (u64: bit patterns).
+func integerRange(t hlo.PrimitiveType) (lo, hi int64) {
+	if t.IsSigned() {
+		return -1 << (t.Bits() - 1), 1<<(t.Bits()-1) - 1
+	}
+	return 0, t.Canonical(-1)
+}
+
+func (d *draws) integer() int64 {
+	if d.count != 0 {
+		return d.inside(d.count + 1)
+	}
+	if d.index != 0 {
+		out := map[string]uint64{"random": 8, "special": 2}[d.kind]
+		if out == 0 || d.below(out) != 0 {
+			return d.inside(d.index)
+		}
+		edges := append([]int64{d.t.Canonical(d.index), d.t.Canonical(d.index + 1)}, d.extremes...)
+		return edges[d.below(uint64(len(edges)))]
+	}
+	switch d.kind {
+	case "lattice":
+		v := int64(d.below(9))
+		if lo, hi := integerRange(d.t); d.t.IsSigned() {
+			v -= 4
+			return min(max(v, lo), hi)
+		} else if d.t.Bits() < 8 {
+			return min(v, hi)
+		}
+		return v
+	case "special":
+		if d.below(d.rarity()) == 0 {
+			return d.extremes[d.below(uint64(len(d.extremes)))]
+		}
+	}
+	// A uniform number of bits gives every magnitude its share.
+	v := int64(d.pcg.Uint64() >> (64 - d.t.Bits()) >> d.below(uint64(d.t.Bits())))
+	if d.t.IsSigned() && d.below(2) == 0 {
+		v = -v
+	}
+	return d.t.Canonical(v)
+}
+
+// inside is in [0, n), as far as the type goes.
+func (d *draws) inside(n int64) int64 {
+	if _, hi := integerRange(d.t); hi >= 0 && hi < n-1 {
+		n = hi + 1
+	}
+	return int64(d.below(uint64(n)))
+}
+
+// rarity is the inverse share of special values: every second element of a
+// small array, every eighth of a large one, so that reductions of large arrays
+// are not all NaN.
+func (d *draws) rarity() uint64 {
+	if d.elems <= 16 {
+		return 2
+	}
+	return 8
+}
+
+func (d *draws) float() float64 {
+	switch d.kind {
+	case "lattice":
+		return d.lattice[d.below(uint64(len(d.lattice)))]
+	case "special":
+		if d.below(d.rarity()) == 0 {
+			return d.specials[d.below(uint64(len(d.specials)))]
+		}
+	}
+	// The sum of four uniform values has deviation 1/sqrt(3): near to a normal
+	// distribution, and exact arithmetic up to the last rounding.
+	v := (d.uniform() + d.uniform() + d.uniform() + d.uniform() - 2) * 1.7320508075688772
+	if !d.t.Real().Format().Signed {
+		v = math.Abs(v)
+	}
+	return v
+}
+
+// Stream is one set of inputs of a case.
+type Stream struct {
+	// Name is own (the case's own inputs, or a program without parameters),
+	// lattice, random or special.
+	Name string
+	// Inputs has a literal per entry parameter, Lines the line of an inputs
+	// section that gives it.
+	Inputs []*hlo.Literal
+	Lines  []string
+}
+
+// The names of the streams, in the order in which they run.
+const (
+	OwnStream     = "own"
+	LatticeStream = "lattice"
+	RandomStream  = "random"
+	SpecialStream = "special"
+)
+
+// Streams are the case's own inputs, if it has any, and the three generated
+// streams. A program without parameters has one stream. The generated ones are
+// left out for StableHLO cases, for parameters that are not arrays of static
+// shape or tuples of such, and for inputs of more than 1 GiB.
+func (c *Case) Streams(seed uint64) []Stream {
+	params := c.Params()
+	var out []Stream
+	if c.Own || len(params) == 0 {
+		out = append(out, Stream{OwnStream, c.Inputs, c.InputLines})
+	}
+	if len(params) == 0 || !generable(params) {
+		return out
+	}
+	roles := parameterRoles(c.Module)
+	for _, kind := range []string{LatticeStream, RandomStream, SpecialStream} {
+		s := Stream{Name: kind}
+		for i, p := range params {
+			lit, text := generateFor(c.Name, kind, seed, i, p, roles)
+			s.Inputs = append(s.Inputs, lit)
+			s.Lines = append(s.Lines, text)
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func generable(params []*hlo.Shape) bool {
+	total := int64(0)
+	for _, p := range params {
+		for _, leaf := range p.Leaves() {
+			if !leaf.IsArray() || leaf.IsDynamic() || leaf.Elems() > maxInputBytes {
+				return false
+			}
+			total += leaf.Elems() * int64(leaf.Type.Bytes())
+		}
+	}
+	return total <= maxInputBytes
+}
+
+// generateFor makes one parameter of one stream. Its seed is a hash of the
+// run's seed, the case's name, the kind and the place of the parameter: so a
+// case means the same whatever runs beside it.
+func generateFor(name, kind string, seed uint64, param int, shape *hlo.Shape, roles map[leafKey]role) (*hlo.Literal, string) {
+	leaf := 0
+	var text string
+	var build func(s *hlo.Shape) *hlo.Literal
+	build = func(s *hlo.Shape) *hlo.Literal {
+		if s.IsTuple() {
+			lit := &hlo.Literal{Shape: s.WithoutLayout()}
+			for _, e := range s.Elements {
+				lit.Elements = append(lit.Elements, build(e))
+			}
+			return lit
+		}
+		h := fnv.New64a()
+		fmt.Fprintf(h, "%d\x00%s\x00%s\x00%d\x00%d", seed, name, kind, param, leaf)
+		g := Generator{Kind: kind, Type: s.Type, Dims: s.Dims, Seed: h.Sum64() >> 32}
+		if s.Type.IsInteger() {
+			r := roles[leafKey{param, leaf}]
+			g.Index, g.Count = r.index, r.count
+			if r.count != 0 {
+				g.Index = 0
+			}
+		}
+		leaf++
+		text = g.String()
+		return g.Generate()
+	}
+	lit := build(shape)
+	if shape.IsTuple() {
+		text = FormatLiteral(lit)
+	}
+	return lit, text
+}

@@ -1,0 +1,359 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/passgate/passgate/fuzz"
+	"github.com/passgate/passgate/hlo"
+	"github.com/passgate/passgate/hlo/eval"
+	"github.com/passgate/passgate/xla/builds"
+	"github.com/passgate/passgate/xla/worker"
+)
+
+// caseRun is the work on one case.
+type caseRun struct {
+	run   *run
+	c     *fuzz.Case
+	base  worker.Request // program and format, without inputs
+	asked []*asked
+	steps map[string]stepCount // of passes in focus, by step name
+	lost  string               // what the machine took from us
+	drop  [2]map[string]bool   // flags that base and head do not have
+}
+
+// asked is one input stream with everything to judge it.
+type asked struct {
+	fuzz.Stream
+	arguments []worker.Array
+	strict    *eval.Value // nil: no reference
+	relaxed   *eval.Value // with excess precision; made when needed
+	relax     func() *eval.Value
+	want      []*hlo.Literal
+	tolerance float64
+}
+
+func (a *asked) reference(flags string) *eval.Value {
+	if flags == ComparisonFlags || a.strict == nil {
+		return a.strict
+	}
+	if a.relaxed == nil {
+		a.relaxed = a.relax()
+	}
+	return a.relaxed
+}
+
+type stepCount struct{ ran, fired int }
+
+// caseReport is what a case contributes to the result.
+type caseReport struct {
+	result         CaseResult
+	findings       []Finding
+	answers        []answer
+	executed       bool
+	skippedStreams int
+	wantDisputed   string
+	steps          map[string]stepCount
+	dropped        [2]map[string]bool
+	refused        bool   // head refuses what base accepts
+	lost           string // what the machine took from us
+}
+
+// skippedCase is a case that was not started.
+func skippedCase(c *fuzz.Case, why string) caseReport {
+	return caseReport{result: CaseResult{ID: c.Name, Hash: c.Hash(), Outcome: CaseSkipped, Base: Skipped, Head: Skipped, Detail: why, Streams: []StreamResult{}}}
+}
+
+// work runs and judges one case.
+func (r *run) work(ctx context.Context, c *fuzz.Case) caseReport {
+	report := caseReport{result: CaseResult{ID: c.Name, Hash: c.Hash(), Streams: []StreamResult{}}}
+	stop := func(o Outcome, b Behaviour, detail string) caseReport {
+		report.result.Outcome, report.result.Base, report.result.Head, report.result.Detail = o, b, b, detail
+		return report
+	}
+	if why := runnable(c); why != "" {
+		return stop(CaseUnsupported, Unsupported, why)
+	}
+	k := &caseRun{run: r, c: c}
+	var err error
+	if k.base, err = encode(c); err != nil {
+		return stop(CaseUnsupported, Unsupported, "cannot be written as a proto: "+err.Error())
+	}
+	why := k.ask(ctx, &report)
+	if len(k.asked) == 0 {
+		if ctx.Err() != nil {
+			return stop(CaseSkipped, Skipped, "interrupted")
+		}
+		return stop(CaseSkipped, Skipped, why)
+	}
+	report.answers = k.answer(ctx)
+	if ctx.Err() != nil {
+		report.answers = nil
+		return stop(CaseSkipped, Skipped, "interrupted")
+	}
+	found := gather(c, report.answers)
+	for i := range found {
+		k.confirm(ctx, &found[i])
+	}
+	for _, a := range report.answers {
+		if a.wantDisputed != "" {
+			report.wantDisputed = a.wantDisputed
+		}
+	}
+	if report.wantDisputed != "" {
+		for i := range found {
+			found[i].Blocking = false
+			if found[i].Status == New {
+				found[i].Status = ReferenceDisputed
+			}
+		}
+	}
+	report.findings = finish(c, found)
+	report.steps, report.dropped, report.executed = k.steps, k.drop, true
+	k.summarise(&report, why)
+	return report
+}
+
+// ask makes the streams and evaluates the reference on each. It returns what
+// the reference could not do.
+func (k *caseRun) ask(ctx context.Context, report *caseReport) string {
+	why := ""
+	for _, s := range k.c.Streams(k.run.cfg.Seed) {
+		a := &asked{Stream: s, arguments: arguments(k.c, s.Inputs)}
+		if s.Name == fuzz.OwnStream {
+			a.want, a.tolerance = k.c.Want, k.c.Tolerance
+		}
+		if k.c.Module == nil {
+			why = "the reference does not read StableHLO"
+			k.asked = append(k.asked, a)
+			continue
+		}
+		evaluate := func(excess bool) (*eval.Value, error) {
+			start := k.run.cfg.Now()
+			v, err := k.run.reference(ctx, k.c.Module, s.Inputs, excess)
+			k.run.referenceTime.add(k.run.cfg.Now().Sub(start))
+			return v, err
+		}
+		v, err := evaluate(false)
+		switch {
+		case errors.Is(err, eval.ErrStepLimit):
+			report.skippedStreams++
+			why = "the reference gave up: " + err.Error()
+			continue
+		case ctx.Err() != nil:
+			k.asked = nil
+			return "interrupted"
+		case err != nil:
+			// Nothing can be judged but crashes and hangs: one stream tells. Which
+			// stream does not matter, but it must be one that ends: the first.
+			why = err.Error()
+			k.asked = []*asked{a}
+			return why
+		}
+		a.strict = v
+		a.relax = func() *eval.Value {
+			v, err := evaluate(true)
+			if err != nil {
+				return nil
+			}
+			return v
+		}
+		k.asked = append(k.asked, a)
+	}
+	return why
+}
+
+func (k *caseRun) questionOf(stream string) (*asked, bool) {
+	i := slices.IndexFunc(k.asked, func(a *asked) bool { return a.Name == stream })
+	if i < 0 {
+		return nil, false
+	}
+	return k.asked[i], true
+}
+
+func (k *caseRun) request(flags string) worker.Request {
+	r := k.base
+	r.Options = maps.Clone(flagSet(flags))
+	r.Repeat = repeats
+	r.Timeout = k.run.cfg.Timeout
+	return r
+}
+
+func (k *caseRun) pooled(b *builds.Build) executor {
+	return executor{k.run.cfg.Runner.Do, b, &k.run.xlaTime}
+}
+
+func (k *caseRun) fresh(b *builds.Build) executor {
+	return executor{k.run.cfg.Runner.DoFresh, b, &k.run.xlaTime}
+}
+
+// answer runs both builds on all streams under both sets of flags and judges.
+func (k *caseRun) answer(ctx context.Context) []answer {
+	var out []answer
+	var strict [2][]side
+	for _, flags := range []string{ComparisonFlags, DefaultFlags} {
+		r := k.request(flags)
+		for _, a := range k.asked {
+			r.Inputs = append(r.Inputs, a.arguments)
+		}
+		var sides [2][]side
+		var wg sync.WaitGroup
+		for i, b := range []*builds.Build{k.run.cfg.Base, k.run.cfg.Head} {
+			wg.Go(func() {
+				r := r
+				var count func()
+				if i == 1 && flags == ComparisonFlags && len(k.run.cfg.Passes) > 0 {
+					r.DumpDir, count = k.dump()
+				}
+				var dropped []string
+				sides[i], dropped = k.pooled(b).execute(ctx, r)
+				if count != nil {
+					count()
+				}
+				for _, name := range dropped {
+					if k.drop[i] == nil {
+						k.drop[i] = map[string]bool{}
+					}
+					k.drop[i][name] = true
+				}
+			})
+		}
+		wg.Wait()
+		for s, a := range k.asked {
+			q := question{stream: a.Name, flags: flags, base: sides[0][s], head: sides[1][s], want: a.want, tolerance: a.tolerance}
+			if flags == DefaultFlags && sameResults(sides[0][s], strict[0][s]) && sameResults(sides[1][s], strict[1][s]) {
+				// The flags made no difference: what was said stands.
+				prior := out[s]
+				prior.observations, prior.cells, prior.repeated = nil, nil, true
+				out = append(out, prior)
+				continue
+			}
+			q.reference = a.reference(flags)
+			out = append(out, judge(q))
+		}
+		strict = sides
+	}
+	return out
+}
+
+// sameResults reports whether two sides ended in the same way with the same
+// results.
+func sameResults(a, b side) bool {
+	if a.behaviour != b.behaviour || len(a.runs) != 1 && a.ran() || len(a.runs) != len(b.runs) {
+		return false
+	}
+	for i := range a.runs {
+		if !slices.EqualFunc(a.runs[i].leaves, b.runs[i].leaves, func(x, y *hlo.Literal) bool {
+			return string(x.Raw) == string(y.Raw) && x.Shape.Compatible(y.Shape)
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
+// dump asks for per-pass dumps and returns their directory and the function
+// that reads and removes them.
+func (k *caseRun) dump() (dir string, count func()) {
+	dir, remove, err := k.run.cfg.TempDir()
+	if err != nil {
+		k.lost = appendDetail(k.lost, "no directory for dumps: "+err.Error())
+		return "", nil
+	}
+	return dir, func() {
+		defer remove()
+		steps, err := k.run.cfg.Steps(dir)
+		if err != nil {
+			k.lost = appendDetail(k.lost, "dumps cannot be read: "+err.Error())
+			return
+		}
+		k.steps = map[string]stepCount{}
+		for _, s := range steps {
+			n := k.steps[s.Name]
+			n.ran++
+			if s.Changed {
+				n.fired++
+			}
+			k.steps[s.Name] = n
+		}
+	}
+}
+
+// severity orders behaviours, the worst last.
+var severity = []Behaviour{Skipped, Rejected, Unsupported, Undecided, Right, Infrastructure, Flaky, Wrong, Hung, Crashed}
+
+func worse(a, b Behaviour) Behaviour {
+	if slices.Index(severity, a) >= slices.Index(severity, b) {
+		return a
+	}
+	return b
+}
+
+// summarise fills the case's result from its answers.
+func (k *caseRun) summarise(report *caseReport, why string) {
+	res := &report.result
+	res.Base, res.Head, res.Detail = Skipped, Skipped, why
+	judged := int64(0)
+	lost := k.lost
+	details := map[string]bool{}
+	for i, a := range report.answers {
+		flags := ComparisonFlags
+		if i >= len(k.asked) {
+			flags = DefaultFlags
+		}
+		s := StreamResult{Name: k.asked[i%len(k.asked)].Name, Flags: flags, Base: a.base, Head: a.head,
+			Judged: a.judged, Undecided: a.undecided, Differing: a.differing, Detail: a.detail}
+		if a.unstable {
+			s.Detail = appendDetail(s.Detail, "executions differ")
+		}
+		res.Streams = append(res.Streams, s)
+		res.Base, res.Head = worse(res.Base, a.base), worse(res.Head, a.head)
+		judged += a.judged
+		if (a.base == Infrastructure || a.head == Infrastructure) && lost == "" {
+			lost = appendDetail(a.detail, fmt.Sprintf("in stream %s, %s flags", s.Name, flags))
+		}
+		if a.detail != "" && !details[a.detail] {
+			details[a.detail] = true
+			res.Detail = appendDetail(res.Detail, a.detail)
+		}
+		report.refused = report.refused || a.base != a.head && (a.head == Rejected || a.head == Unsupported)
+	}
+	switch {
+	case len(report.findings) > 0:
+		res.Outcome, res.Finding = CaseFinding, report.findings[0].ID
+	case lost != "":
+		res.Outcome = CaseInfrastructure
+		res.Detail = appendDetail(res.Detail, lost)
+	case report.wantDisputed != "":
+		res.Outcome = CaseUndecided
+	case res.Base == Rejected || res.Head == Rejected:
+		res.Outcome = CaseRejected
+	case res.Base == Unsupported || res.Head == Unsupported || judged == 0 && why != "":
+		res.Outcome = CaseUnsupported
+	case judged == 0:
+		res.Outcome = CaseUndecided
+	default:
+		res.Outcome = CaseOK
+	}
+	if report.wantDisputed != "" {
+		res.Detail = appendDetail(res.Detail, "want and reference disagree: "+report.wantDisputed)
+	}
+	report.lost = lost
+}
+
+// meter adds up time from many goroutines.
+type meter struct {
+	mu    sync.Mutex
+	total time.Duration
+}
+
+func (m *meter) add(d time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.total += d
+}

@@ -1,0 +1,136 @@
+package gate
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/passgate/passgate/fuzz"
+	"github.com/passgate/passgate/hlo"
+	"github.com/passgate/passgate/hlo/eval"
+	"github.com/passgate/passgate/xla/builds"
+	"github.com/passgate/passgate/xla/worker"
+)
+
+// Runner runs programs on builds; *worker.Pool is one.
+type Runner interface {
+	Do(ctx context.Context, b *builds.Build, r worker.Request) worker.Outcome
+	DoFresh(ctx context.Context, b *builds.Build, r worker.Request) worker.Outcome
+	Describe(ctx context.Context, b *builds.Build) (worker.Info, error)
+}
+
+// Config are the settings of a run. Fields without a comment on their zero
+// value are required.
+type Config struct {
+	Base, Head *builds.Build
+	// Cases in the order of the report; their names must be unique.
+	Cases  []*fuzz.Case
+	Runner Runner
+	// Now is the clock.
+	Now func() time.Time
+	// Seed of the generated inputs.
+	Seed uint64
+	// Workers is the number of cases that are worked on at a time; 1 if 0.
+	Workers int
+	// Timeout is the deadline of one request to a worker; 60 s if 0.
+	Timeout time.Duration
+	// Budget stops the start of further cases; 0 is no limit.
+	Budget time.Duration
+	// Shard of Shards, from 1: only every Shards-th case is run; 0 is all.
+	Shard, Shards int
+	// Passes are the passes in focus; none means that no pass is looked for.
+	Passes []Focus
+	// Steps counts the pass steps in a directory of per-pass dumps. Required
+	// with Passes.
+	Steps func(dir string) ([]Step, error)
+	// TempDir makes a new directory for dumps and a function that removes it.
+	// Required with Passes.
+	TempDir func() (dir string, remove func(), err error)
+	// Progress is told after every case, from one goroutine at a time; may be
+	// nil.
+	Progress func(Progress)
+	// Reference evaluates a program; nil is the reference interpreter.
+	Reference Reference
+}
+
+// Focus is a pass to look for: any of its names.
+type Focus struct {
+	Name   string
+	Weight int
+	Reason string
+	// Matches says whether a pass step of that name is a run of the pass.
+	Matches func(step string) bool
+}
+
+// Step is one pass step of a compilation.
+type Step struct {
+	Name    string
+	Changed bool
+}
+
+// Progress is the state of a run after a case.
+type Progress struct {
+	Done, Total    int
+	Case           CaseResult
+	Findings, News int // so far, before confirmation for News
+}
+
+// Reference gives the legal sets of a program's result. excess allows
+// implementations to leave explicit narrowing conversions out. Errors are those
+// of eval.Run.
+type Reference func(ctx context.Context, m *hlo.Module, inputs []*hlo.Literal, excess bool) (*eval.Value, error)
+
+// Interpret is the Reference of this project.
+func Interpret(ctx context.Context, m *hlo.Module, inputs []*hlo.Literal, excess bool) (*eval.Value, error) {
+	args := make([]*eval.Value, len(inputs))
+	for i, l := range inputs {
+		args[i] = eval.FromLiteral(l)
+	}
+	return eval.Run(ctx, m, args, eval.Options{Bounds: true, ExcessPrecision: excess})
+}
+
+// ConfigError is a setting that Run refuses.
+type ConfigError struct{ Reason string }
+
+func (e *ConfigError) Error() string { return e.Reason }
+
+func (c *Config) check() error {
+	seen := map[string]bool{}
+	for _, k := range c.Cases {
+		if seen[k.Name] {
+			return &ConfigError{fmt.Sprintf("two cases are named %q", k.Name)}
+		}
+		seen[k.Name] = true
+	}
+	if c.Shards != 0 && (c.Shard < 1 || c.Shard > c.Shards) {
+		return &ConfigError{fmt.Sprintf("shard %d/%d: want I/N with 1 <= I <= N", c.Shard, c.Shards)}
+	}
+	for _, b := range []*builds.Build{c.Base, c.Head} {
+		if b.Kind != builds.Executable {
+			return &ConfigError{fmt.Sprintf("build %s is compile-only: it cannot run programs here", b.Spec)}
+		}
+	}
+	return nil
+}
+
+// repeats is the number of executions of each input set in one process. Two
+// would show most unwritten memory; the third tells a value that alternates
+// from one that was right once, while the process was young.
+const repeats = 3
+
+// confirmations is the number of fresh processes in which a finding must show
+// again before it blocks (DESIGN section 5).
+const confirmations = 3
+
+// comparisonFlags make NaN and rounding findings real (DESIGN section 4).
+var comparisonFlags = map[string]string{
+	"xla_cpu_enable_fast_min_max": "false",
+	"xla_allow_excess_precision":  "false",
+}
+
+func flagSet(name string) map[string]string {
+	if name == ComparisonFlags {
+		return comparisonFlags
+	}
+	return nil
+}

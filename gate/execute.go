@@ -1,0 +1,259 @@
+package gate
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/passgate/passgate/fuzz"
+	"github.com/passgate/passgate/hlo"
+	"github.com/passgate/passgate/hlo/eval"
+	"github.com/passgate/passgate/xla/builds"
+	"github.com/passgate/passgate/xla/pjrt"
+	"github.com/passgate/passgate/xla/worker"
+)
+
+// side is what one build made of one input stream.
+type side struct {
+	// behaviour is empty if the program ran.
+	behaviour Behaviour
+	detail    string
+	runs      []execution
+}
+
+// execution is one distinct result and how many executions gave it.
+type execution struct {
+	leaves []*hlo.Literal
+	count  int
+}
+
+// ran reports whether there are results.
+func (s side) ran() bool { return s.behaviour == "" }
+
+// broke reports whether the build crashed or hung.
+func (s side) broke() bool { return s.behaviour == Crashed || s.behaviour == Hung }
+
+// unstable reports whether executions differed.
+func (s side) unstable() bool { return len(s.runs) > 1 }
+
+// encode makes the request for a case, without options.
+func encode(c *fuzz.Case) (worker.Request, error) {
+	if c.Module == nil {
+		return worker.Request{Program: []byte(c.Text), Format: worker.MLIR}, nil
+	}
+	p, err := c.Module.ToProto()
+	if err != nil {
+		return worker.Request{}, err
+	}
+	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(p)
+	return worker.Request{Program: data, Format: worker.HLO}, err
+}
+
+// arguments turns the inputs of a stream into the worker's arrays, in the
+// layouts that the program asks for.
+func arguments(c *fuzz.Case, inputs []*hlo.Literal) []worker.Array {
+	var out []worker.Array
+	for i, l := range inputs {
+		a := worker.Array{Type: int32(l.Shape.Type), Dims: l.Shape.Dims, Data: l.Raw}
+		if c.Module != nil {
+			if layout := paramLayout(c.Module, i); layout != nil {
+				a.Layout = layout.MinorToMajor
+			}
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+func paramLayout(m *hlo.Module, i int) *hlo.Layout {
+	if m.EntryLayout != nil && i < len(m.EntryLayout.Params) {
+		return m.EntryLayout.Params[i].Layout
+	}
+	return m.Entry.Params()[i].Shape.Layout
+}
+
+// results turns a worker's outputs into literals.
+func results(outputs []worker.Array) []*hlo.Literal {
+	var out []*hlo.Literal
+	for _, a := range outputs {
+		lit := &hlo.Literal{Shape: hlo.ArrayShape(hlo.PrimitiveType(a.Type), a.Dims...), Raw: a.Data}
+		if t := lit.Shape.Type; t.IsSigned() && t.Bits() < 8 {
+			for i := range int64(len(a.Data)) {
+				lit.SetInt(i, lit.Int(i)) // sign-extends
+			}
+		}
+		out = append(out, lit)
+	}
+	return out
+}
+
+// runnable says why a program cannot be run through PJRT with plain inputs, ""
+// if it can.
+func runnable(c *fuzz.Case) string {
+	if c.Module == nil {
+		return ""
+	}
+	for i, p := range c.Params() {
+		switch {
+		case p.IsTuple():
+			return fmt.Sprintf("parameter %d is a tuple", i)
+		case !p.IsArray():
+			return fmt.Sprintf("parameter %d has type %s", i, p)
+		case p.IsDynamic():
+			return fmt.Sprintf("parameter %d has a dynamic dimension", i)
+		}
+	}
+	for _, l := range c.Module.Entry.Root.Shape.Leaves() {
+		if !l.IsArray() {
+			return fmt.Sprintf("the result holds a %s", l.Type)
+		}
+	}
+	if c.Module.ReplicaCount > 1 || c.Module.NumPartitions > 1 {
+		return fmt.Sprintf("the program is for %d replicas and %d partitions", max(c.Module.ReplicaCount, 1), max(c.Module.NumPartitions, 1))
+	}
+	return ""
+}
+
+// executor runs requests of one build, one method per process policy.
+type executor struct {
+	do    func(context.Context, *builds.Build, worker.Request) worker.Outcome
+	build *builds.Build
+	meter *meter
+}
+
+// execute runs the program on all input sets and gives one side per set. When
+// the process does not survive, the sets are run one by one, so that one bad
+// set costs the others nothing.
+func (e executor) execute(ctx context.Context, r worker.Request) (sides []side, dropped []string) {
+	out := e.try(ctx, r)
+	if out.Status == worker.OK {
+		for i := range r.Inputs {
+			sides = append(sides, ofSet(out.Result.Sets[i]))
+		}
+		return sides, out.Result.Dropped
+	}
+	all := func(s side) []side {
+		for range r.Inputs {
+			sides = append(sides, s)
+		}
+		return sides
+	}
+	whole := ofOutcome(out)
+	if !whole.broke() || len(r.Inputs) < 2 || out.Status == worker.Rejected {
+		return all(whole), nil
+	}
+	compile := r
+	compile.CompileOnly, compile.Inputs, compile.DumpDir = true, nil, ""
+	if c := ofOutcome(e.try(ctx, compile)); c.broke() {
+		return all(c), nil
+	}
+	for _, set := range r.Inputs {
+		one := r
+		one.Inputs, one.DumpDir = [][]worker.Array{set}, ""
+		o := e.try(ctx, one)
+		if o.Status == worker.OK {
+			sides = append(sides, ofSet(o.Result.Sets[0]))
+			dropped = o.Result.Dropped
+		} else {
+			sides = append(sides, ofOutcome(o))
+		}
+	}
+	return sides, dropped
+}
+
+// try runs a request, a second time if the machine failed the first.
+func (e executor) try(ctx context.Context, r worker.Request) worker.Outcome {
+	out := e.do(ctx, e.build, r)
+	e.meter.add(out.InXLA)
+	if out.Status == worker.Infrastructure && ctx.Err() == nil {
+		out = e.do(ctx, e.build, r)
+		e.meter.add(out.InXLA)
+	}
+	return out
+}
+
+func ofSet(s worker.SetResult) side {
+	if s.Failure != nil {
+		return ofFailure(s.Failure)
+	}
+	var out side
+	for _, d := range s.Distinct {
+		out.runs = append(out.runs, execution{results(d.Outputs), d.Count})
+	}
+	return out
+}
+
+func ofOutcome(o worker.Outcome) side {
+	switch o.Status {
+	case worker.OK:
+		return side{}
+	case worker.Rejected:
+		return ofFailure(o.Failure)
+	case worker.Crashed:
+		return side{behaviour: Crashed, detail: crashText(o.Crash)}
+	case worker.Hung:
+		return side{behaviour: Hung, detail: "no answer within the deadline"}
+	case worker.OutOfMemory:
+		return side{behaviour: Crashed, detail: "memory limit passed"}
+	case worker.Garbage:
+		return side{behaviour: Crashed, detail: "the worker process answered garbage"}
+	}
+	return side{behaviour: Infrastructure, detail: firstLine(fmt.Sprint(o.Err))}
+}
+
+func crashText(c *worker.Crash) string {
+	how := c.Signal
+	if how == "" {
+		how = fmt.Sprintf("exit status %d", c.Exit)
+	}
+	if c.Check != nil {
+		return fmt.Sprintf("%s: %s:%d: %s", how, c.Check.File, c.Check.Line, firstLine(c.Check.Text))
+	}
+	return how
+}
+
+// ofFailure reads a clean error. The codes are absl's; XLA uses them like this
+// (tsl/platform/errors.h, xla/status_macros.h: RET_CHECK is INTERNAL).
+func ofFailure(f *worker.Failure) side {
+	s := side{detail: fmt.Sprintf("%s: %s", f.Code, firstLine(f.Message))}
+	switch f.Code {
+	case pjrt.Internal, pjrt.Unknown, pjrt.DataLoss, pjrt.Aborted:
+		s.behaviour = Crashed
+	case pjrt.Unimplemented, pjrt.NotFound, pjrt.ResourceExhausted:
+		s.behaviour = Unsupported
+	case pjrt.Cancelled, pjrt.DeadlineExceeded, pjrt.Unavailable:
+		s.behaviour = Infrastructure
+	default:
+		s.behaviour = Rejected
+	}
+	return s
+}
+
+// volatile matches the parts of messages that differ from run to run.
+var volatile = regexp.MustCompile(`0x[0-9a-fA-F]{4,}|/tmp/\S+`)
+
+// firstLine is the first line of a message, at most 300 bytes, without
+// addresses.
+func firstLine(s string) string {
+	s, _, _ = strings.Cut(strings.TrimSpace(s), "\n")
+	s = strings.ToValidUTF8(volatile.ReplaceAllString(s, "*"), "?")
+	if len(s) > 300 {
+		s = strings.ToValidUTF8(s[:300], "") + "..."
+	}
+	return s
+}
+
+// leavesOf are the array leaves of a reference value.
+func leavesOf(v *eval.Value) []*eval.Array {
+	if v.Array != nil {
+		return []*eval.Array{v.Array}
+	}
+	var out []*eval.Array
+	for _, e := range v.Elements {
+		out = append(out, leavesOf(e)...)
+	}
+	return out
+}

@@ -1,0 +1,153 @@
+package gate
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/passgate/passgate/fuzz"
+	"github.com/passgate/passgate/hlo/eval"
+)
+
+// gather turns the observations of a case into findings, at most one for each
+// class and status: the first place where it showed, in the order of the
+// flags (comparison first), streams and outputs; the others are duplicates.
+func gather(c *fuzz.Case, answers []answer) []observedFinding {
+	var out []observedFinding
+	for _, flags := range []string{ComparisonFlags, DefaultFlags} {
+		for _, a := range answers {
+			for _, o := range a.observations {
+				if o.flags == flags {
+					out = merge(out, o)
+				}
+			}
+		}
+	}
+	return foldNumeric(out)
+}
+
+// finish fills in what confirmation does not change and puts the gravest
+// finding of a case first.
+func finish(c *fuzz.Case, found []observedFinding) []Finding {
+	var out []Finding
+	for _, f := range found {
+		out = append(out, f.Finding)
+	}
+	slices.SortStableFunc(out, func(a, b Finding) int { return cmp.Compare(a.gravity(), b.gravity()) })
+	ids := map[string]bool{}
+	for i := range out {
+		f := &out[i]
+		f.Case = c.Name
+		f.Minimal = c.Text
+		if c.Module != nil {
+			f.Instructions = c.Module.NumInstructions()
+		}
+		if f.Detail == "" {
+			f.Detail = fmt.Sprintf("%d of %d elements of output %s outside the legal set", f.Wrong, f.Elements, f.Output)
+		}
+		f.ID = findingID(c, f, "")
+		if ids[f.ID] {
+			f.ID = findingID(c, f, string(f.Status))
+		}
+		ids[f.ID] = true
+	}
+	return out
+}
+
+// observedFinding is a finding with the observation it rests on.
+type observedFinding struct {
+	Finding
+	seen observation
+	// raw is the status before the flags made it contested.
+	raw Status
+}
+
+func merge(out []observedFinding, o observation) []observedFinding {
+	raw := o.status
+	for i, f := range out {
+		if f.Class == o.class && f.raw == raw {
+			out[i].Duplicates++
+			return out
+		}
+	}
+	if o.flags == DefaultFlags && o.class != Crash && o.class != Hang && raw != ReferenceDisputed {
+		o.status = Contested
+	}
+	return append(out, observedFinding{seen: o, raw: raw, Finding: Finding{
+		Class: o.class, Status: o.status, Stream: o.stream, Flags: o.flags, Output: o.output,
+		Elements: o.elements, Wrong: o.wrong, First: o.first, Contest: contestNames(o.contest),
+		Base: o.base, Head: o.head, Unstable: o.unstable, Detail: o.detail, Witnesses: []string{"execution"},
+	}})
+}
+
+// foldNumeric makes numeric degradation a duplicate of a miscompile with the
+// same status: one wrong computation gives values of every distance.
+func foldNumeric(in []observedFinding) []observedFinding {
+	folded := func(f observedFinding) bool {
+		return f.Class == NumericDegradation && hostOf(in, f) >= 0
+	}
+	for _, f := range in {
+		if folded(f) {
+			in[hostOf(in, f)].Duplicates += 1 + f.Duplicates
+		}
+	}
+	var out []observedFinding
+	for _, f := range in {
+		if !folded(f) {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// hostOf is the index of the miscompile with f's status, -1 if there is none.
+func hostOf(in []observedFinding, f observedFinding) int {
+	return slices.IndexFunc(in, func(g observedFinding) bool { return g.Class == Miscompile && g.Status == f.Status })
+}
+
+// findingID is the same for the same fault of the same case in any run: it
+// holds neither builds nor status. extra keeps two findings of one output
+// apart.
+func findingID(c *fuzz.Case, f *Finding, extra string) string {
+	pass := ""
+	if f.Pass != nil {
+		pass = f.Pass.Pipeline + "/" + f.Pass.Name
+	}
+	sum := sha256.Sum256([]byte(strings.Join([]string{string(f.Class), c.Name, c.Hash(), f.Stream, f.Flags, f.Output, pass, extra}, "\x00")))
+	return "f-" + hex.EncodeToString(sum[:6])
+}
+
+// gravity orders findings: what blocks first.
+func (f *Finding) gravity() int {
+	if f.Blocking {
+		return 0
+	}
+	return map[Status]int{New: 1, PreExisting: 2, Fixed: 3, ReferenceDisputed: 4, Contested: 5}[f.Status]
+}
+
+var contests = []struct {
+	bit  eval.Contest
+	name string
+}{
+	{eval.SignedOverflow, "signed overflow"},
+	{eval.OutOfRangeConvert, "out-of-range conversion"},
+	{eval.DivideByZero, "integer division by zero"},
+	{eval.NaNMinMax, "NaN in minimum or maximum"},
+	{eval.Denormal, "subnormals"},
+	{eval.OutOfRangeShift, "out-of-range shift"},
+	{eval.OrderDependent, "order of duplicates"},
+	{eval.Implementation, "implementation-defined"},
+}
+
+func contestNames(c eval.Contest) []string {
+	var out []string
+	for _, k := range contests {
+		if c&k.bit != 0 {
+			out = append(out, k.name)
+		}
+	}
+	return out
+}

@@ -1,0 +1,276 @@
+package gate
+
+// Schema names the version of the result format; reports/schema holds its JSON
+// Schema.
+const Schema = "passgate/result/v1"
+
+// Verdict is the gate's answer for one run.
+type Verdict string
+
+const (
+	Pass         Verdict = "pass"
+	Blocked      Verdict = "blocked"
+	NotExercised Verdict = "not-exercised"
+	Inconclusive Verdict = "inconclusive"
+)
+
+// Result is what a run found. Everything but Timing is the same for the same
+// builds, cases and seed, whatever the machine, the number of workers, or the
+// time of day.
+type Result struct {
+	Schema  string   `json:"schema"`
+	Verdict Verdict  `json:"verdict"`
+	Reasons []string `json:"reasons"`
+	Seed    uint64   `json:"seed"`
+	Shard   string   `json:"shard,omitempty"` // "I/N"
+	Base    Build    `json:"base"`
+	Head    Build    `json:"head"`
+	// Passes are the passes in focus: what the change touches.
+	Passes     []PassResult `json:"passes"`
+	Totals     Totals       `json:"totals"`
+	Cases      []CaseResult `json:"cases"`
+	Findings   []Finding    `json:"findings"`
+	Statistics Statistics   `json:"statistics"`
+	Timing     Timing       `json:"timing"`
+}
+
+// Build describes one side.
+type Build struct {
+	Spec     string `json:"spec"`
+	ID       string `json:"id"`
+	Kind     string `json:"kind"` // executable or compile-only
+	Platform string `json:"platform"`
+	API      string `json:"api"`
+	// Dropped are the comparison flags that the build does not have.
+	Dropped []string `json:"dropped_flags,omitempty"`
+}
+
+// PassResult says how a pass in focus was exercised.
+type PassResult struct {
+	Name   string `json:"name"`
+	Weight int    `json:"weight"`
+	Reason string `json:"reason"`
+	// Ran counts the pass steps seen in head's dumps, Fired those that changed
+	// the module, Cases the cases in which at least one did. A build dumps only
+	// after passes that changed the module, so Ran equals Fired where the dumps
+	// do not tell more.
+	Ran   int `json:"ran"`
+	Fired int `json:"fired"`
+	Cases int `json:"cases"`
+}
+
+// Totals count cases, except where the name says elements.
+type Totals struct {
+	Cases      int `json:"cases"`
+	PassesOnly int `json:"passes_only"`
+	Executed   int `json:"executed"`
+	// Judged elements were compared with a legal set, undecided ones have none.
+	// Elements are counted once per input stream and flag stream.
+	JudgedElements    int64 `json:"judged_elements"`
+	UndecidedElements int64 `json:"undecided_elements"`
+	// UndecidedDiffering are undecided elements on which base and head differ.
+	UndecidedDiffering int64 `json:"undecided_differing"`
+	Unsupported        int   `json:"unsupported"`
+	Skipped            int   `json:"skipped"`
+	Infrastructure     int   `json:"infrastructure"`
+	Rejected           int   `json:"rejected"`
+	// SkippedStreams are generated input streams that the reference could not
+	// finish within its step limit, and that were therefore not run.
+	SkippedStreams int `json:"skipped_streams"`
+}
+
+// Outcome says what became of a case.
+type Outcome string
+
+const (
+	CaseOK             Outcome = "ok"
+	CaseFinding        Outcome = "finding"
+	CaseUndecided      Outcome = "undecided"
+	CaseUnsupported    Outcome = "unsupported"
+	CaseRejected       Outcome = "rejected"
+	CaseSkipped        Outcome = "skipped"
+	CaseInfrastructure Outcome = "infrastructure"
+)
+
+// Behaviour is what one build did with a case, in the words of replay.
+type Behaviour string
+
+const (
+	Right          Behaviour = "right"
+	Wrong          Behaviour = "wrong"
+	Crashed        Behaviour = "crash"
+	Hung           Behaviour = "hang"
+	Flaky          Behaviour = "flaky" // wrong in some executions on the same inputs
+	Unsupported    Behaviour = "unsupported"
+	Undecided      Behaviour = "undecided" // nothing to judge
+	Rejected       Behaviour = "rejected"
+	Skipped        Behaviour = "skipped"
+	Infrastructure Behaviour = "infrastructure"
+)
+
+// CaseResult is one case.
+type CaseResult struct {
+	ID      string  `json:"id"`
+	Outcome Outcome `json:"outcome"`
+	// Finding is the id of the gravest finding of the case.
+	Finding string `json:"finding,omitempty"`
+	// Base and Head are the worst that each build did over all streams.
+	Base   Behaviour `json:"base"`
+	Head   Behaviour `json:"head"`
+	Detail string    `json:"detail,omitempty"`
+	// Hash is the SHA-256 of program and inputs.
+	Hash    string         `json:"hash"`
+	Streams []StreamResult `json:"streams"`
+}
+
+// StreamResult is one input stream under one set of flags.
+type StreamResult struct {
+	Name      string    `json:"name"`  // own, lattice, random, special
+	Flags     string    `json:"flags"` // comparison, default
+	Base      Behaviour `json:"base"`
+	Head      Behaviour `json:"head"`
+	Judged    int64     `json:"judged"`
+	Undecided int64     `json:"undecided"`
+	// Differing are elements on which base and head differ, legal or not.
+	Differing int64  `json:"differing"`
+	Detail    string `json:"detail,omitempty"`
+}
+
+// The two sets of flags.
+const (
+	ComparisonFlags = "comparison"
+	DefaultFlags    = "default"
+)
+
+// Class is the kind of a finding.
+type Class string
+
+const (
+	Miscompile         Class = "miscompile"
+	NumericDegradation Class = "numeric-degradation"
+	Crash              Class = "crash"
+	Hang               Class = "hang"
+	BufferCorruption   Class = "buffer-corruption"
+	Nondeterminism     Class = "nondeterminism"
+)
+
+// Status says what a finding means for the change.
+type Status string
+
+const (
+	New               Status = "new"
+	PreExisting       Status = "pre-existing"
+	Fixed             Status = "fixed"
+	Contested         Status = "contested"
+	ReferenceDisputed Status = "reference-disputed"
+)
+
+// Finding is a judged divergence.
+type Finding struct {
+	// ID is stable over runs: a hash of class, case, output and pass.
+	ID       string `json:"id"`
+	Class    Class  `json:"class"`
+	Status   Status `json:"status"`
+	Blocking bool   `json:"blocking"`
+	Case     string `json:"case"`
+	// Stream and Flags are where it showed first.
+	Stream string `json:"stream"`
+	Flags  string `json:"flags"`
+	// Witnesses are the kinds of evidence that agree: "execution", ...
+	Witnesses []string `json:"witnesses"`
+	// Output is the leaf of the result, "0", "1", ...; "" for a crash or hang.
+	Output string `json:"output"`
+	// Elements counts the judged elements of that leaf, Wrong those outside.
+	Elements int64 `json:"elements"`
+	Wrong    int64 `json:"wrong"`
+	First    First `json:"first"`
+	// Pass is the guilty pass step, nil while unknown.
+	Pass        *PassStep `json:"pass,omitempty"`
+	Instruction string    `json:"instruction"`
+	// Minimal is the smallest failing program known, HLO text; Instructions its
+	// size.
+	Minimal      string `json:"minimal"`
+	Instructions int    `json:"instructions"`
+	// Duplicates counts further streams and outputs of the case that show the
+	// same.
+	Duplicates int `json:"duplicates"`
+	// Contest names the argued semantics that the elements rest on.
+	Contest []string `json:"contest,omitempty"`
+	// Base and Head are what each build did on the stream.
+	Base Behaviour `json:"base"`
+	Head Behaviour `json:"head"`
+	// Confirmed is "K of N": fresh processes in which it showed again; "" if it
+	// was not tried.
+	Confirmed string `json:"confirmed,omitempty"`
+	// Unstable says that executions on the same inputs gave different values.
+	Unstable bool   `json:"unstable,omitempty"`
+	Detail   string `json:"detail"`
+}
+
+// First is the first wrong element, or the message of a crash.
+type First struct {
+	At    []int64 `json:"at"`
+	Base  string  `json:"base"`
+	Head  string  `json:"head"`
+	Legal string  `json:"legal"`
+}
+
+// PassStep is one run of a pass; Name alone, "code generation", stands for
+// everything behind the HLO passes.
+type PassStep struct {
+	Pipeline string `json:"pipeline,omitempty"`
+	Index    int    `json:"index,omitempty"`
+	Name     string `json:"name"`
+}
+
+// Statistics are about the run as a whole.
+type Statistics struct {
+	Cells []Cell `json:"cells"`
+	Null  Null   `json:"null"`
+	// ExpectedFalseBlocks is the expected number of false blocks in 1000 runs,
+	// from Null's interval; null if nothing was measured.
+	ExpectedFalseBlocks *float64 `json:"expected_false_blocks_per_1000"`
+}
+
+// Cell compares the accuracy of base and head for one kind of output.
+type Cell struct {
+	Dtype  string `json:"dtype"`
+	Stream string `json:"stream"`
+	// Elements are inexact elements on which both builds are legal; HeadWorse
+	// and BaseWorse those on which one is farther from the centre.
+	Elements  int64 `json:"elements"`
+	HeadWorse int64 `json:"head_worse"`
+	BaseWorse int64 `json:"base_worse"`
+}
+
+// Null is the calibration: in a run of a build against itself every alarm is
+// false. Cells are the judged stream results, Alarms those with a finding that
+// would block.
+type Null struct {
+	Cells    int64      `json:"cells"`
+	Alarms   int64      `json:"alarms"`
+	Rate     float64    `json:"rate"`
+	Interval [2]float64 `json:"interval"` // 95 %, Clopper-Pearson
+}
+
+// Timing is the only part that differs between equal runs.
+type Timing struct {
+	Seconds          float64 `json:"seconds"`
+	InXLASeconds     float64 `json:"in_xla_seconds"`
+	ReferenceSeconds float64 `json:"reference_seconds"`
+	Workers          int     `json:"workers"`
+	CasesPerSecond   float64 `json:"cases_per_second"`
+}
+
+// ExitCode is the exit code of a verdict (DESIGN section 6).
+func (v Verdict) ExitCode() int {
+	switch v {
+	case Blocked:
+		return 1
+	case Inconclusive:
+		return 3
+	case NotExercised:
+		return 4
+	}
+	return 0
+}

@@ -1,0 +1,185 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/passgate/passgate/fuzz"
+	"github.com/passgate/passgate/xla/builds"
+)
+
+type run struct {
+	cfg           Config
+	reference     Reference
+	xlaTime       meter
+	referenceTime meter
+}
+
+// Run runs the gate. It returns a *ConfigError for settings that make no
+// sense, and an error if a build cannot be described at all: an infrastructure
+// failure. Otherwise there is a result; when ctx ends early it holds what was
+// found until then.
+func Run(ctx context.Context, cfg Config) (*Result, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	r := &run{cfg: cfg, reference: cfg.Reference}
+	if r.reference == nil {
+		r.reference = Interpret
+	}
+	start := cfg.Now()
+	res := &Result{Schema: Schema, Seed: cfg.Seed, Reasons: []string{}, Passes: []PassResult{}, Cases: []CaseResult{}, Findings: []Finding{}}
+	res.Statistics.Cells = []Cell{}
+	for _, side := range []struct {
+		build *builds.Build
+		out   *Build
+	}{{cfg.Base, &res.Base}, {cfg.Head, &res.Head}} {
+		info, err := cfg.Runner.Describe(ctx, side.build)
+		if err != nil {
+			return nil, fmt.Errorf("build %s does not start: %w", side.build.Spec, err)
+		}
+		*side.out = Build{Spec: side.build.Spec.String(), ID: side.build.ID, Kind: string(side.build.Kind), Platform: info.Platform, API: info.API}
+	}
+	cases := cfg.Cases
+	if cfg.Shards > 1 {
+		res.Shard = fmt.Sprintf("%d/%d", cfg.Shard, cfg.Shards)
+		cases = nil
+		for i := cfg.Shard - 1; i < len(cfg.Cases); i += cfg.Shards {
+			cases = append(cases, cfg.Cases[i])
+		}
+	}
+	reports := r.all(ctx, cases)
+	r.summarise(res, reports)
+	r.decide(res, reports, ctx.Err() != nil)
+	total := cfg.Now().Sub(start).Seconds()
+	res.Timing = Timing{Seconds: total, InXLASeconds: r.xlaTime.total.Seconds(), ReferenceSeconds: r.referenceTime.total.Seconds(), Workers: max(1, cfg.Workers)}
+	if total > 0 {
+		res.Timing.CasesPerSecond = float64(res.Totals.Executed) / total
+	}
+	return res, nil
+}
+
+// all works on the cases, Workers at a time.
+func (r *run) all(ctx context.Context, cases []*fuzz.Case) []caseReport {
+	reports := make([]caseReport, len(cases))
+	start := r.cfg.Now()
+	next := make(chan int)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var progress Progress
+	progress.Total = len(cases)
+	for range max(1, r.cfg.Workers) {
+		wg.Go(func() {
+			for i := range next {
+				switch {
+				case ctx.Err() != nil:
+					reports[i] = skippedCase(cases[i], "interrupted")
+				case r.cfg.Budget > 0 && r.cfg.Now().Sub(start) >= r.cfg.Budget:
+					reports[i] = skippedCase(cases[i], "the time budget is spent")
+				default:
+					reports[i] = r.work(ctx, cases[i])
+				}
+				mu.Lock()
+				progress.Done++
+				progress.Case = reports[i].result
+				for _, f := range reports[i].findings {
+					progress.Findings++
+					if f.Blocking {
+						progress.News++
+					}
+				}
+				if r.cfg.Progress != nil {
+					r.cfg.Progress(progress)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for i := range cases {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+	return reports
+}
+
+// summarise adds the cases up.
+func (r *run) summarise(res *Result, reports []caseReport) {
+	t := &res.Totals
+	cells := map[[2]string]Cell{}
+	var dropped [2]map[string]bool
+	for i := range dropped {
+		dropped[i] = map[string]bool{}
+	}
+	for _, f := range r.cfg.Passes {
+		res.Passes = append(res.Passes, PassResult{Name: f.Name, Weight: f.Weight, Reason: f.Reason})
+	}
+	for _, k := range reports {
+		t.Cases++
+		if k.executed {
+			t.Executed++
+		}
+		t.SkippedStreams += k.skippedStreams
+		switch k.result.Outcome {
+		case CaseUnsupported:
+			t.Unsupported++
+		case CaseSkipped:
+			t.Skipped++
+		case CaseInfrastructure:
+			t.Infrastructure++
+		case CaseRejected:
+			t.Rejected++
+		}
+		for _, a := range k.answers {
+			if a.repeated {
+				continue
+			}
+			t.JudgedElements += a.judged
+			t.UndecidedElements += a.undecided
+			t.UndecidedDiffering += a.undecidedDiffering
+			for _, c := range a.cells {
+				key := [2]string{c.Dtype, c.Stream}
+				sum := cells[key]
+				sum.Dtype, sum.Stream = c.Dtype, c.Stream
+				sum.Elements += c.Elements
+				sum.HeadWorse += c.HeadWorse
+				sum.BaseWorse += c.BaseWorse
+				cells[key] = sum
+			}
+		}
+		for i := range dropped {
+			maps.Copy(dropped[i], k.dropped[i])
+		}
+		for i, f := range r.cfg.Passes {
+			p, fired := &res.Passes[i], false
+			for name, n := range k.steps {
+				if f.Matches(name) {
+					p.Ran += n.ran
+					p.Fired += n.fired
+					fired = fired || n.fired > 0
+				}
+			}
+			if fired {
+				p.Cases++
+			}
+		}
+		res.Cases = append(res.Cases, k.result)
+		res.Findings = append(res.Findings, k.findings...)
+	}
+	slices.SortStableFunc(res.Findings, func(a, b Finding) int { return a.gravity() - b.gravity() })
+	for _, key := range slices.SortedFunc(maps.Keys(cells), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
+		res.Statistics.Cells = append(res.Statistics.Cells, cells[key])
+	}
+	res.Base.Dropped = slices.Sorted(maps.Keys(dropped[0]))
+	res.Head.Dropped = slices.Sorted(maps.Keys(dropped[1]))
+}
+
+// IsConfigError reports whether err is a setting that Run refused.
+func IsConfigError(err error) bool {
+	var c *ConfigError
+	return errors.As(err, &c)
+}

@@ -1,0 +1,135 @@
+package gate
+
+import (
+	"fmt"
+	"strings"
+
+	"gonum.org/v1/gonum/mathext"
+)
+
+// decide fills in the verdict, its reasons, and the calibration.
+func (r *run) decide(res *Result, reports []caseReport, interrupted bool) {
+	say := func(format string, args ...any) { res.Reasons = append(res.Reasons, fmt.Sprintf(format, args...)) }
+	count := map[Status]int{}
+	blocking := 0
+	for _, f := range res.Findings {
+		count[f.Status]++
+		if f.Blocking {
+			blocking++
+		}
+	}
+	refused, unconfirmed := 0, 0
+	for _, k := range reports {
+		if k.wantDisputed != "" {
+			say("case %s: its want and the reference disagree, one of them is wrong: %s", k.result.ID, k.wantDisputed)
+		}
+		if k.refused {
+			refused++
+		}
+		if k.lost != "" && k.result.Outcome == CaseFinding {
+			unconfirmed++
+		}
+	}
+	ran, fired := 0, 0
+	for _, p := range res.Passes {
+		ran += p.Ran
+		fired += p.Fired
+	}
+	t := res.Totals
+	switch {
+	case blocking > 0:
+		res.Verdict = Blocked
+		say("%s new: base is right, head is not, in %d of %d fresh processes", plural(blocking, "finding"), confirmations, confirmations)
+	case interrupted:
+		res.Verdict = Inconclusive
+		say("interrupted: %s of %d not judged", plural(t.Skipped, "case"), t.Cases)
+	case t.Infrastructure+unconfirmed > 0:
+		res.Verdict = Inconclusive
+		say("%s could not be judged: the machine failed twice", plural(t.Infrastructure+unconfirmed, "case"))
+	case t.Executed == 0:
+		res.Verdict = Inconclusive
+		say("no case was executed")
+	case len(res.Passes) > 0 && fired == 0:
+		res.Verdict = NotExercised
+		say("none of the %s in focus changed any of %s", plural(len(res.Passes), "pass"), plural(t.Executed, "program"))
+	default:
+		res.Verdict = Pass
+		say("no new finding in %s", plural(t.Executed, "case"))
+	}
+	if n := count[New] - blocking; n > 0 {
+		say("%s new but not blocking", plural(n, "finding"))
+	}
+	for _, s := range []Status{PreExisting, Fixed, Contested, ReferenceDisputed} {
+		if count[s] > 0 {
+			say("%s %s", plural(count[s], "finding"), s)
+		}
+	}
+	if refused > 0 {
+		say("head refuses %s that base accepts", plural(refused, "program"))
+	}
+	if len(res.Passes) > 0 && fired > 0 {
+		say("passes in focus changed programs %d times", fired)
+	}
+	if t.Skipped > 0 && !interrupted {
+		say("%s skipped", plural(t.Skipped, "case"))
+	}
+	if t.Unsupported > 0 {
+		say("%s not judged: unsupported", plural(t.Unsupported, "case"))
+	}
+	r.calibrate(res)
+}
+
+func plural(n int, noun string) string {
+	switch {
+	case n == 1:
+		return "1 " + noun
+	case strings.HasSuffix(noun, "s"):
+		return fmt.Sprintf("%d %ses", n, noun)
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// calibrate fills in the null: when base and head are the same build, every
+// new finding is a false alarm. A cell is a judged input stream; the rate is
+// alarms per cell, with the exact (Clopper-Pearson) 95 % interval.
+func (r *run) calibrate(res *Result) {
+	n := &res.Statistics.Null
+	n.Interval = [2]float64{0, 1}
+	if res.Base.ID != res.Head.ID {
+		return
+	}
+	for _, c := range res.Cases {
+		for _, s := range c.Streams {
+			if s.Judged > 0 {
+				n.Cells++
+			}
+		}
+	}
+	for _, f := range res.Findings {
+		if f.Status == New {
+			n.Alarms++
+		}
+	}
+	n.Alarms = min(n.Alarms, n.Cells)
+	if n.Cells == 0 {
+		return
+	}
+	n.Rate = float64(n.Alarms) / float64(n.Cells)
+	n.Interval = clopperPearson(n.Alarms, n.Cells)
+	runs := n.Rate * 1000
+	res.Statistics.ExpectedFalseBlocks = &runs
+}
+
+// clopperPearson is the exact 95 % interval of a proportion (C. Clopper and E.
+// Pearson, Biometrika 26, 1934): quantiles of Beta distributions.
+func clopperPearson(k, n int64) [2]float64 {
+	const tail = 0.025
+	out := [2]float64{0, 1}
+	if k > 0 {
+		out[0] = mathext.InvRegIncBeta(float64(k), float64(n-k+1), tail)
+	}
+	if k < n {
+		out[1] = mathext.InvRegIncBeta(float64(k+1), float64(n-k), 1-tail)
+	}
+	return out
+}
