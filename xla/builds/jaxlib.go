@@ -2,11 +2,15 @@ package builds
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 )
+
+// ErrNoPython says that no interpreter on this machine fits a jaxlib version.
+var ErrNoPython = errors.New("no fitting Python on this machine")
 
 // minJaxlib is the oldest jaxlib whose Python interface the worker script knows.
 const minJaxlib = "0.4.13"
@@ -37,7 +41,7 @@ func jaxlibPythons(version string) []string {
 	switch {
 	case compareVersions(version, "0.4.14") < 0:
 		return []string{"3.11", "3.10", "3.9", "3.8"}
-	case compareVersions(version, "0.4.17") < 0:
+	case compareVersions(version, "0.4.18") < 0:
 		return []string{"3.11", "3.10", "3.9"}
 	case compareVersions(version, "0.4.31") < 0:
 		return []string{"3.12", "3.11", "3.10", "3.9"}
@@ -140,6 +144,5 @@ func (s *Store) fetchJaxlib(ctx context.Context, spec Spec) (*Build, error) {
 		}
 		return &Build{Spec: spec, Kind: spec.Kind(), ID: "sha256:" + main.pin.SHA256, Python: python, PythonPath: path}, nil
 	}
-	return nil, &FetchError{Spec: spec.Text, Err: fmt.Errorf("no fitting Python on this machine: want one of python%s on PATH or under pyenv",
-		strings.Join(tried, ", python"))}
+	return nil, fmt.Errorf("%w: want one of python%s on PATH or under pyenv", ErrNoPython, strings.Join(tried, ", python"))
 }

@@ -89,7 +89,8 @@ type Stage string
 
 const (
 	StageOptions   Stage = "options"   // the compile options
-	StageCompile   Stage = "compile"   // import, passes, code generation
+	StageImport    Stage = "import"    // HLO to StableHLO, on the way into jaxlib
+	StageCompile   Stage = "compile"   // passes and code generation
 	StageArguments Stage = "arguments" // host to device
 	StageExecute   Stage = "execute"   // the run itself
 	StageOutputs   Stage = "outputs"   // device to host

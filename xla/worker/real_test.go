@@ -30,12 +30,18 @@ func newPool(t *testing.T, cfg Config) *Pool {
 	return p
 }
 
-func fetch(t *testing.T, text string) *builds.Build {
+func newStore(t *testing.T) *builds.Store {
 	t.Helper()
 	s, err := builds.NewStore(builds.Config{Environ: os.Environ()})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return s
+}
+
+func fetch(t *testing.T, text string) *builds.Build {
+	t.Helper()
+	s := newStore(t)
 	spec, err := builds.Parse(text)
 	if err != nil {
 		t.Fatal(err)

@@ -50,10 +50,12 @@ type Comp struct {
 // Module encodes a module; the last computation is the entry. Unknown names panic.
 func Module(name string, comps ...Comp) []byte {
 	ids := map[string]int64{}
+	next := int64(1) // before jaxlib 0.6 an id has 31 bits
 	for i, c := range comps {
 		ids["comp "+c.Name] = int64(i + 1)
-		for j, in := range c.Instrs {
-			ids[in.Name] = int64(i+1)<<32 | int64(j+1)
+		for _, in := range c.Instrs {
+			ids[in.Name] = next
+			next++
 		}
 	}
 	id := func(n string) int64 {
@@ -138,6 +140,7 @@ func shape(s Shape) []byte {
 	b := num(nil, 2, int64(s.Type))
 	if len(s.Dims) > 0 {
 		b = msg(b, 3, packed(s.Dims))
+		b = msg(b, 6, packed(make([]int32, len(s.Dims)))) // is_dynamic_dimension
 	}
 	order := s.Layout
 	if order == nil {
