@@ -1,0 +1,297 @@
+package eval
+
+import "github.com/passgate/passgate/hlo"
+
+// callOp evaluates call and fusion: the value of the called computation.
+func (e *Evaluator) callOp(in *hlo.Instruction, operands []*Value) (*Value, error) {
+	c, err := called(in, 0, len(operands))
+	if err != nil {
+		return nil, err
+	}
+	return e.call(c, operands)
+}
+
+// called is a called computation that takes n parameters.
+func called(in *hlo.Instruction, i, n int) (*hlo.Computation, error) {
+	if i >= len(in.Called) {
+		return nil, malformed(in, "no called computation %d", i)
+	}
+	if c := in.Called[i]; len(c.Params()) != n {
+		return nil, malformed(in, "%s takes %d parameters, not %d", c.Name, len(c.Params()), n)
+	}
+	return in.Called[i], nil
+}
+
+// maxUndecidedTrips is how many iterations a while loop may go on after its
+// condition became undecided; see while.
+const maxUndecidedTrips = 256
+
+// while runs a loop. Where the condition is undecided, an implementation may
+// leave the loop here or go on, so the result is the union of the states at
+// all places where it may leave; if that does not end after
+// maxUndecidedTrips such places the state is undecided, apart from elements
+// that the body passes through.
+func (e *Evaluator) while(in *hlo.Instruction, state *Value) (*Value, error) {
+	body, err := called(in, 0, 1)
+	if err != nil {
+		return nil, err
+	}
+	condition, err := called(in, 1, 1)
+	if err != nil {
+		return nil, err
+	}
+	var exits *Value // union of the states at places where the loop may have ended
+	var contest Contest
+	for trips := 0; ; {
+		if err := e.step(); err != nil {
+			return nil, err
+		}
+		v, err := e.call(condition, []*Value{state})
+		if err != nil {
+			return nil, err
+		}
+		if v.Array == nil || v.Array.Type != hlo.Pred || v.Array.Len() != 1 {
+			return nil, malformed(in, "the condition %s is not a scalar pred", condition.Name)
+		}
+		p := v.Array.At(0)
+		contest |= p.Contest
+		switch {
+		case p.Undecided:
+			exits = e.union(exits, state)
+			if trips++; trips > maxUndecidedTrips {
+				return e.giveUp(in, body, state, contest), nil
+			}
+		case p.I == 0:
+			return contestedValue(e.union(exits, state), contest), nil
+		}
+		if state, err = e.call(body, []*Value{state}); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// giveUp is the result of a loop whose number of iterations is unknown.
+func (e *Evaluator) giveUp(in *hlo.Instruction, body *hlo.Computation, state *Value, contest Contest) *Value {
+	r := undecidedValue(in.Shape, contest)
+	root := body.Root
+	if root.Op == hlo.OpParameter {
+		return state
+	}
+	if root.Op == hlo.OpTuple {
+		for i, x := range root.Operands {
+			if x.Op == hlo.OpGetTupleElement && x.Attr.TupleIndex == int64(i) && x.Operands[0].Op == hlo.OpParameter {
+				r.Elements[i] = state.Elements[i]
+			}
+		}
+	}
+	return r
+}
+
+// union is the elementwise union of the legal sets of two values of the same
+// shape; a nil value is empty.
+func (e *Evaluator) union(a, b *Value) *Value {
+	switch {
+	case a == nil || a == b:
+		return b
+	case a.Array != nil:
+		if a.Array == b.Array {
+			return a
+		}
+		return arrayValue(e.num.either(a.Array, b.Array))
+	case a.Token:
+		return a
+	}
+	r := &Value{Elements: make([]*Value, len(a.Elements))}
+	for i := range a.Elements {
+		r.Elements[i] = e.union(a.Elements[i], b.Elements[i])
+	}
+	return r
+}
+
+// contestedValue adds contest bits to every element of a value.
+func contestedValue(v *Value, c Contest) *Value {
+	switch {
+	case c == 0 || v.Token:
+		return v
+	case v.Array != nil:
+		return arrayValue(v.Array.contested(c))
+	}
+	r := &Value{Elements: make([]*Value, len(v.Elements))}
+	for i, x := range v.Elements {
+		r.Elements[i] = contestedValue(x, c)
+	}
+	return r
+}
+
+// conditional runs a branch: the first for true and the second for false, or
+// that of the index; an index out of range selects the last one (StableHLO
+// case). For an undecided selector it is the union of all branches.
+func (e *Evaluator) conditional(in *hlo.Instruction, operands []*Value) (*Value, error) {
+	n := len(in.Called)
+	if n == 0 || len(operands) != n+1 || operands[0].Array == nil || operands[0].Array.I == nil || operands[0].Array.Len() != 1 {
+		return nil, malformed(in, "%d operands for %d branches", len(operands), n)
+	}
+	branch := func(i int) (*Value, error) {
+		c, err := called(in, i, 1)
+		if err != nil {
+			return nil, err
+		}
+		return e.call(c, operands[i+1:i+2])
+	}
+	a := operands[0].Array
+	s := a.At(0)
+	if s.Undecided {
+		var r *Value
+		for i := range n {
+			v, err := branch(i)
+			if err != nil {
+				return nil, err
+			}
+			r = e.union(r, v)
+		}
+		return contestedValue(r, s.Contest), nil
+	}
+	i := s.I
+	if a.Type == hlo.Pred {
+		i = 1 - i
+	}
+	if i < 0 || i >= int64(n) {
+		i = int64(n) - 1
+	}
+	v, err := branch(int(i))
+	if err != nil {
+		return nil, err
+	}
+	return contestedValue(v, s.Contest), nil
+}
+
+// async evaluates the start, update and done halves of asynchronous
+// operations: the start does all the work.
+//
+// The value of async-start is ((operands), result, contexts...), that of
+// copy-start (result, operand, context), that of all-gather-start and
+// collective-permute-start (operand, result, ...) and that of
+// all-reduce-start the result (xla/hlo/ir/hlo_instructions.h).
+func (e *Evaluator) async(in *hlo.Instruction, operands []*Value) (*Value, error) {
+	element := func(i int) (*Value, error) {
+		if i >= len(operands[0].Elements) {
+			return nil, malformed(in, "the operand has no element %d", i)
+		}
+		return operands[0].Elements[i], nil
+	}
+	switch in.Op {
+	case hlo.OpAsyncStart:
+		if len(in.Called) == 1 && len(in.Called[0].Params()) > len(operands) {
+			return nil, unsupported(in, "operands bound by async-update")
+		}
+		v, err := e.callOp(in, operands)
+		if err != nil {
+			return nil, err
+		}
+		if len(in.Shape.Elements) < 2 {
+			return nil, malformed(in, "a shape of %d elements", len(in.Shape.Elements))
+		}
+		r := tupleValue(tupleValue(append([]*Value(nil), operands...)...), v)
+		return withContexts(r, in.Shape), nil
+	case hlo.OpAsyncUpdate:
+		if len(operands) != 1 {
+			return nil, unsupported(in, "operands bound by async-update")
+		}
+		return operands[0], nil
+	case hlo.OpCopyStart:
+		return withContexts(tupleValue(operands[0], operands[0]), in.Shape), nil
+	case hlo.OpCopyDone:
+		return element(0)
+	case hlo.OpAllReduceDone:
+		return operands[0], nil
+	}
+	return element(1) // async-done, all-gather-done, collective-permute-done
+}
+
+// withContexts completes a tuple with values for the context elements that its
+// shape has; nothing reads them.
+func withContexts(v *Value, shape *hlo.Shape) *Value {
+	for i := len(v.Elements); i < len(shape.Elements); i++ {
+		v.Elements = append(v.Elements, FromLiteral(hlo.NewLiteral(shape.Elements[i])))
+	}
+	return v
+}
+
+// collective evaluates collectives of one replica and one partition.
+func (e *Evaluator) collective(in *hlo.Instruction, a []*Array) (*Value, error) {
+	if groupSize(in) > 1 {
+		return nil, unsupported(in, "groups of several devices")
+	}
+	v := &Value{}
+	for _, x := range a {
+		v.Elements = append(v.Elements, arrayValue(x))
+	}
+	if len(a) == 1 {
+		v = v.Elements[0]
+	}
+	result := in.Shape
+	switch in.Op {
+	case hlo.OpPartitionId, hlo.OpReplicaId:
+		return arrayValue(NewArray(in.Shape.Type, in.Shape.Dims...)), nil
+	case hlo.OpCollectivePermute, hlo.OpCollectivePermuteStart:
+		if len(a) > 1 && in.Attr.DynamicSliceSizes != nil {
+			return nil, unsupported(in, "in-place buffers")
+		}
+		own := false
+		for _, p := range in.Attr.SourceTargetPairs {
+			if p.Source != 0 || p.Target != 0 {
+				return nil, unsupported(in, "several devices")
+			}
+			own = true
+		}
+		if !own { // nobody sends: zeros (StableHLO collective_permute)
+			var zeros []*Array
+			for _, x := range a {
+				zeros = append(zeros, NewArray(x.Type, x.Dims...))
+			}
+			r := arraysValue(len(zeros) > 1, zeros)
+			if in.Op == hlo.OpCollectivePermuteStart {
+				return withContexts(tupleValue(v, r), in.Shape), nil
+			}
+			return r, nil
+		}
+		if in.Op == hlo.OpCollectivePermuteStart {
+			return withContexts(tupleValue(v, v), in.Shape), nil
+		}
+	case hlo.OpAllGatherStart:
+		if len(result.Elements) < 2 {
+			return nil, malformed(in, "a shape of %d elements", len(result.Elements))
+		}
+		if fits(v, result.Elements[1]) != nil {
+			return nil, unsupported(in, "several devices")
+		}
+		return withContexts(tupleValue(v, v), in.Shape), nil
+	case hlo.OpRaggedAllToAll:
+		return nil, unsupported(in, "")
+	case hlo.OpAllToAll:
+		if result.IsTuple() && len(a) == 1 {
+			v = tupleValue(v)
+		}
+	}
+	if fits(v, result) != nil {
+		return nil, unsupported(in, "several devices")
+	}
+	return v, nil
+}
+
+// groupSize is the largest number of devices in a group of a collective.
+func groupSize(in *hlo.Instruction) int64 {
+	groups := in.Attr.ReplicaGroups
+	if l := in.Attr.GetCollectiveDeviceList(); l != nil {
+		groups = append(groups[:len(groups):len(groups)], l.ReplicaGroups...)
+	}
+	n := int64(0)
+	for _, g := range groups {
+		n = max(n, int64(len(g.ReplicaIds)))
+	}
+	n = max(n, in.Attr.GetIotaCollectiveDeviceList().GetNumDevicesPerGroup())
+	if in.Attr.GetMeshAxesReplicaGroupList() != nil {
+		n = max(n, 2) // a mesh of one device needs no such list
+	}
+	return n
+}

@@ -1,0 +1,176 @@
+package eval
+
+import (
+	"slices"
+
+	"github.com/passgate/passgate/hlo"
+)
+
+// dynamic evaluates operations on arrays with dynamic dimensions. The run-time
+// sizes are part of the value (Array.Sizes); the operation is evaluated on the
+// arrays cut to them, and the result is put back into the bounds of its shape.
+func (e *Evaluator) dynamic(in *hlo.Instruction, a []*Array) (*Value, error) {
+	if slices.Contains(in.Shape.Dims, hlo.Unbounded) {
+		return nil, unsupported(in, "an unbounded dimension")
+	}
+	switch in.Op {
+	case hlo.OpSetDimensionSize:
+		d := in.Dimensions()
+		if len(d) != 1 || d[0] < 0 || d[0] >= int64(len(a[0].Dims)) || a[1].I == nil || a[1].Len() != 1 {
+			return nil, malformed(in, "dimensions %v", d)
+		}
+		s := a[1].At(0)
+		if s.Undecided {
+			return nil, unsupported(in, "an undecided size")
+		}
+		if s.I < 0 || s.I > a[0].Dims[d[0]] {
+			return nil, unsupported(in, "size %d of a dimension of bound %d", s.I, a[0].Dims[d[0]])
+		}
+		r := *a[0]
+		r.Sizes = slices.Clone(a[0].sizes())
+		r.Sizes[d[0]] = s.I
+		if slices.Equal(r.Sizes, r.Dims) {
+			r.Sizes = nil
+		}
+		return arrayValue(&r), nil
+	case hlo.OpGetDimensionSize:
+		d := in.Dimensions()
+		if len(d) != 1 || d[0] < 0 || d[0] >= int64(len(a[0].Dims)) {
+			return nil, malformed(in, "dimensions %v", d)
+		}
+		r := NewArray(hlo.S32)
+		r.I[0] = a[0].sizes()[d[0]]
+		return arrayValue(r), nil
+	}
+	if !slices.ContainsFunc(a, func(x *Array) bool { return x.Sizes != nil }) && in.Op != hlo.OpDynamicReshape {
+		return e.evalArrays(in, a) // all sizes are at their bounds
+	}
+	cut := make([]*Array, len(a))
+	for i, x := range a {
+		cut[i] = x.cut()
+	}
+	sizes, err := resultSizes(in, cut)
+	if err != nil {
+		return nil, err
+	}
+	inner := *in
+	inner.Shape = resized(in.Shape, sizes)
+	inner.Operands = make([]*hlo.Instruction, len(in.Operands))
+	for i, o := range in.Operands {
+		x := *o
+		x.Shape = resized(o.Shape, cut[i].Dims)
+		inner.Operands[i] = &x
+	}
+	v, err := e.evalArrays(&inner, cut)
+	if err != nil {
+		return nil, err
+	}
+	bound := in.Shape.Leaves()
+	out := make([]*Array, len(bound))
+	for i, r := range leaves(v) {
+		if !slices.Equal(r.Dims, sizes) {
+			return nil, unsupported(in, "dynamic dimensions")
+		}
+		out[i] = r.extend(bound[i].Dims)
+	}
+	return arraysValue(in.Shape.IsTuple(), out), nil
+}
+
+// resized is a shape of arrays with other dimensions and no layout.
+func resized(s *hlo.Shape, dims []int64) *hlo.Shape {
+	if s.IsTuple() {
+		r := &hlo.Shape{Type: hlo.Tuple}
+		for _, x := range s.Elements {
+			r.Elements = append(r.Elements, resized(x, dims))
+		}
+		return r
+	}
+	return hlo.ArrayShape(s.Type, dims...)
+}
+
+// sizes are the run-time sizes of all dimensions.
+func (a *Array) sizes() []int64 {
+	if a.Sizes != nil {
+		return a.Sizes
+	}
+	return a.Dims
+}
+
+// cut is the part of an array inside its run-time sizes, as a static array.
+func (a *Array) cut() *Array {
+	if a.Sizes == nil {
+		return a
+	}
+	return a.slice(make([]int64, len(a.Dims)), nil, a.Sizes)
+}
+
+// extend puts a static array into larger bounds, with its own dimensions as
+// run-time sizes.
+func (a *Array) extend(bounds []int64) *Array {
+	if slices.Equal(a.Dims, bounds) {
+		return a
+	}
+	r := NewArray(a.Type, bounds...)
+	r.store(a, make([]int64, len(bounds)))
+	r.Sizes = slices.Clone(a.Dims)
+	return r
+}
+
+// resultSizes are the run-time dimensions of the result of an operation on
+// operands with the given dimensions.
+func resultSizes(in *hlo.Instruction, a []*Array) ([]int64, error) {
+	if elementwise(in) != nil {
+		for _, x := range a {
+			if len(x.Dims) == len(in.Shape.Dims) {
+				return x.Dims, nil
+			}
+		}
+		return in.Shape.Dims, nil
+	}
+	dims := slices.Clone(in.Shape.Leaves()[0].Dims)
+	switch in.Op {
+	case hlo.OpBroadcast:
+		for i, d := range in.Dimensions() {
+			dims[d] = a[0].Dims[i]
+		}
+	case hlo.OpTranspose:
+		for i, d := range in.Dimensions() {
+			dims[i] = a[0].Dims[d]
+		}
+	case hlo.OpReduce:
+		dims = dims[:0]
+		for d, n := range a[0].Dims {
+			if !slices.Contains(in.Dimensions(), int64(d)) {
+				dims = append(dims, n)
+			}
+		}
+	case hlo.OpSort, hlo.OpMap, hlo.OpReverse:
+		return a[0].Dims, nil
+	case hlo.OpConcatenate:
+		dims = slices.Clone(a[0].Dims)
+		for _, x := range a[1:] {
+			dims[in.Dimensions()[0]] += x.Dims[in.Dimensions()[0]]
+		}
+	case hlo.OpDot:
+		p, err := newDotPlan(in, in.Attr.GetDotDimensionNumbers(), a[0].Dims, a[1].Dims)
+		if err != nil {
+			return nil, unsupported(in, "operands of different run-time sizes")
+		}
+		return p.dims, nil
+	case hlo.OpDynamicReshape:
+		for i := range dims {
+			s := a[1+i].At(0)
+			if s.Undecided || a[1+i].Len() != 1 {
+				return nil, unsupported(in, "an undecided size")
+			}
+			dims[i] = s.I
+		}
+	case hlo.OpPad:
+		for i, p := range in.Attr.GetPaddingConfig().GetDimensions() {
+			dims[i] = p.EdgePaddingLow + p.EdgePaddingHigh + a[0].Dims[i] + max(0, a[0].Dims[i]-1)*p.InteriorPadding
+		}
+	default:
+		return nil, unsupported(in, "dynamic dimensions")
+	}
+	return dims, nil
+}

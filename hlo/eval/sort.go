@@ -1,0 +1,486 @@
+package eval
+
+import (
+	"slices"
+
+	"github.com/passgate/passgate/hlo"
+)
+
+// pairLimit is how many comparisons a sort may make to find the places that
+// elements may take when comparisons are undecided; beyond it the rows are
+// undecided.
+const pairLimit = 1 << 22
+
+// sort is a stable merge sort by the comparator (HandleSort). What HLO leaves
+// open is not judged: the order of equal elements where is_stable is off, and
+// rows on which the comparator is no strict weak order (NaN keys without a
+// total order).
+func (e *Evaluator) sort(in *hlo.Instruction, a []*Array) (*Value, error) {
+	dim := in.Dimensions()
+	if len(dim) != 1 || len(a) == 0 || dim[0] < 0 || dim[0] >= int64(len(a[0].Dims)) || len(in.Called) != 1 {
+		return nil, malformed(in, "dimensions %v of %d operands", dim, len(a))
+	}
+	comparator, err := e.callee(in, in.Called[0])
+	if err != nil {
+		return nil, err
+	}
+	if len(comparator.types) != 2*len(a) || len(comparator.roots) != 1 || comparator.roots[0] != hlo.Pred {
+		return nil, malformed(in, "%s does not compare %d operands", comparator.comp.Name, len(a))
+	}
+	// The sorted dimension last.
+	rank := int64(len(a[0].Dims))
+	order := make([]int64, 0, rank)
+	for d := range rank {
+		if d != dim[0] {
+			order = append(order, d)
+		}
+	}
+	order = append(order, dim[0])
+	back := make([]int64, rank)
+	for i, d := range order {
+		back[d] = int64(i)
+	}
+	s := &sorter{e: e, n: int(a[0].Dims[dim[0]]), stable: in.Attr.IsStable}
+	for i, x := range a {
+		if !slices.Equal(x.Dims, a[0].Dims) {
+			return nil, malformed(in, "operand %d has other dimensions", i)
+		}
+		s.operands = append(s.operands, x.transpose(order))
+	}
+	args := make([]Scalar, 2*len(a))
+	compare := keyComparison(comparator.comp)
+	s.less = func(i, j int) (Scalar, error) {
+		if compare != nil {
+			return compare(&e.num, s.operands, i, j), nil
+		}
+		for k, x := range s.operands {
+			args[2*k], args[2*k+1] = x.At(i), x.At(j)
+		}
+		r, err := comparator.call(args...)
+		if err != nil {
+			return Scalar{}, err
+		}
+		return r[0], nil
+	}
+	sorted, err := s.run()
+	if err != nil {
+		return nil, err
+	}
+	for i, x := range sorted {
+		sorted[i] = x.transpose(back)
+	}
+	return arraysValue(in.Shape.IsTuple(), sorted), nil
+}
+
+// keyComparison recognises a comparator that only compares its two parameters
+// of one operand with LT or GT.
+func keyComparison(c *hlo.Computation) func(n *Numerics, operands []*Array, i, j int) Scalar {
+	root := c.Root
+	if root.Op != hlo.OpCompare || len(root.Operands) != 2 {
+		return nil
+	}
+	x, y := root.Operands[0], root.Operands[1]
+	if x.Op != hlo.OpParameter || y.Op != hlo.OpParameter || x.Shape.Type != y.Shape.Type {
+		return nil
+	}
+	direction, total := comparison(root, x.Shape.Type)
+	p, q := x.Attr.ParameterNumber, y.Attr.ParameterNumber
+	if p/2 != q/2 || p == q || direction != "LT" && direction != "GT" {
+		return nil
+	}
+	t := x.Shape.Type
+	k, swap := int(p/2), p > q
+	return func(n *Numerics, operands []*Array, i, j int) Scalar {
+		if swap {
+			i, j = j, i
+		}
+		a := operands[k]
+		if a.I != nil && t != hlo.U64 && a.Undecided == nil {
+			x, y := a.I[i], a.I[j]
+			if direction == "GT" {
+				x, y = y, x
+			}
+			var r Scalar
+			if x < y {
+				r.I = 1
+			}
+			if a.Contest != nil {
+				r.Contest = a.Contest[i] | a.Contest[j]
+			}
+			return r
+		}
+		return n.Compare(direction, total, t, a.At(i), a.At(j))
+	}
+}
+
+// topk is the k largest or smallest elements of the last dimension in order,
+// with their places; equal elements in the order of their places. Floats are
+// compared in the total order (TopkDecomposer, the CPU's topk library).
+func (e *Evaluator) topk(in *hlo.Instruction, x *Array) (*Value, error) {
+	k := in.Attr.K
+	if len(x.Dims) == 0 || k < 0 || k > x.Dims[len(x.Dims)-1] {
+		return nil, malformed(in, "k=%d of %v", k, x.Dims)
+	}
+	values, places, err := e.topK(x, k, in.Attr.Largest, in.Attr.IsStable)
+	if err != nil {
+		return nil, err
+	}
+	if !in.Shape.IsTuple() {
+		return arrayValue(values), nil
+	}
+	if len(in.Shape.Elements) == 2 {
+		places = e.num.as(in.Shape.Elements[1].Type, places)
+	}
+	return tupleValue(arrayValue(values), arrayValue(places)), nil
+}
+
+// topK is topk for any operand of rank one or more; places are s32.
+func (e *Evaluator) topK(x *Array, k int64, largest, stable bool) (values, places *Array, err error) {
+	last := len(x.Dims) - 1
+	n := x.Dims[last]
+	direction := "LT"
+	if largest {
+		direction = "GT"
+	}
+	total := x.Type.IsFloat()
+	s := &sorter{e: e, n: int(n), stable: stable, operands: []*Array{x, e.iota(hlo.S32, x.Dims, int64(last))}}
+	s.less = func(i, j int) (Scalar, error) {
+		return e.num.Compare(direction, total, x.Type, x.At(i), x.At(j)), nil
+	}
+	sorted, err := s.run()
+	if err != nil {
+		return nil, nil, err
+	}
+	size := slices.Clone(x.Dims)
+	size[last] = k
+	start := make([]int64, len(size))
+	return sorted[0].slice(start, nil, size), sorted[1].slice(start, nil, size), nil
+}
+
+// sorter sorts rows of n elements of one or more operands together.
+type sorter struct {
+	e        *Evaluator
+	operands []*Array // of the same dimensions; the last one is sorted
+	n        int
+	stable   bool
+	// less says whether element i of the operands comes before element j of
+	// the same row (indices into the whole arrays).
+	less func(i, j int) (Scalar, error)
+
+	contest Contest // of all comparisons of a row
+}
+
+func (s *sorter) run() ([]*Array, error) {
+	total := s.operands[0].Len()
+	out := make([]*Array, len(s.operands))
+	index := make([]int32, total)
+	for i := range index {
+		index[i] = int32(i)
+	}
+	if s.n < 2 || total == 0 {
+		copy(out, s.operands)
+		return out, nil
+	}
+	log := int64(1)
+	for m := s.n; m > 1; m /= 2 {
+		log++
+	}
+	if err := s.e.spend(int64(total) * log); err != nil {
+		return nil, err
+	}
+	scratch := make([]int32, s.n)
+	var open []openRow
+	var contests []Contest // per row, when any
+	for from := 0; from < total; from += s.n {
+		row := index[from : from+s.n]
+		s.contest = 0
+		if err := s.mergeSort(row, scratch); err != nil {
+			return nil, err
+		}
+		groups, ok, err := s.groups(row)
+		if err != nil {
+			return nil, err
+		}
+		if !ok || groups != nil {
+			open = append(open, openRow{from, groups, !ok})
+		}
+		if s.contest != 0 {
+			if contests == nil {
+				contests = make([]Contest, total/s.n)
+			}
+			contests[from/s.n] = s.contest
+		}
+	}
+	for i, x := range s.operands {
+		out[i] = x.Permute(x.Dims, index)
+	}
+	budget := pairLimit
+	for _, o := range open {
+		if err := s.settle(out, index, o, &budget); err != nil {
+			return nil, err
+		}
+	}
+	for r, c := range contests {
+		if c == 0 {
+			continue
+		}
+		for _, x := range out {
+			column := grow(&x.Contest, total)[r*s.n : (r+1)*s.n]
+			for i := range column {
+				column[i] |= c
+			}
+		}
+	}
+	return out, nil
+}
+
+// openRow is a row whose order is not fully determined: by free groups of
+// equal elements [begin, end), or because comparisons are undecided or
+// inconsistent.
+type openRow struct {
+	from    int
+	groups  [][2]int
+	unknown bool
+}
+
+func (s *sorter) before(i, j int32) (bool, error) {
+	p, err := s.less(int(i), int(j))
+	s.contest |= p.Contest
+	return p.I != 0, err
+}
+
+func (s *sorter) mergeSort(row, scratch []int32) error {
+	n := len(row)
+	if n < 2 {
+		return nil
+	}
+	if n <= 8 {
+		for i := 1; i < n; i++ {
+			x := row[i]
+			j := i
+			for ; j > 0; j-- {
+				less, err := s.before(x, row[j-1])
+				if err != nil {
+					return err
+				}
+				if !less {
+					break
+				}
+				row[j] = row[j-1]
+			}
+			row[j] = x
+		}
+		return nil
+	}
+	half := n / 2
+	if err := s.mergeSort(row[:half], scratch); err != nil {
+		return err
+	}
+	if err := s.mergeSort(row[half:], scratch); err != nil {
+		return err
+	}
+	left := scratch[:copy(scratch, row[:half])]
+	right := row[half:]
+	at := 0
+	for len(left) > 0 && len(right) > 0 {
+		less, err := s.before(right[0], left[0])
+		if err != nil {
+			return err
+		}
+		if less {
+			row[at], right = right[0], right[1:]
+		} else {
+			row[at], left = left[0], left[1:]
+		}
+		at++
+	}
+	copy(row[at:], left)
+	return nil
+}
+
+// groups looks at a sorted row: it returns the groups of equal elements that
+// an unstable sort may order otherwise, and false if the order of the row is
+// not determined by decided, consistent comparisons.
+//
+// A row is determined if each element of a group of equal ones is decided to
+// be equal to the first of the group and less than the first of the next
+// group, and the first is less than each of the next.
+func (s *sorter) groups(row []int32) (free [][2]int, ok bool, err error) {
+	// order is -1, 0, 1 for less, equal, greater; 2 for undecided.
+	order := func(i, j int32) (int, error) {
+		l, err := s.less(int(i), int(j))
+		if err != nil {
+			return 0, err
+		}
+		g, err := s.less(int(j), int(i))
+		if err != nil {
+			return 0, err
+		}
+		s.contest |= l.Contest | g.Contest
+		switch {
+		case l.Undecided || g.Undecided || l.I != 0 && g.I != 0:
+			return 2, nil
+		case l.I != 0:
+			return -1, nil
+		case g.I != 0:
+			return 1, nil
+		}
+		return 0, nil
+	}
+	begin, previous := 0, -1 // of the current group and the one before
+	for i := 1; i <= len(row); i++ {
+		next := i == len(row)
+		if !next {
+			c, err := order(row[begin], row[i])
+			if err != nil {
+				return nil, false, err
+			}
+			switch c {
+			case 0:
+				if previous >= 0 {
+					if c, err := order(row[previous], row[i]); err != nil || c != -1 {
+						return nil, false, err
+					}
+				}
+				continue
+			case -1:
+				for k := begin + 1; k < i; k++ {
+					if c, err := order(row[k], row[i]); err != nil || c != -1 {
+						return nil, false, err
+					}
+				}
+			default:
+				return nil, false, nil
+			}
+		}
+		if i-begin > 1 && !s.stable {
+			free = append(free, [2]int{begin, i})
+		}
+		begin, previous = i, begin
+	}
+	return free, true, nil
+}
+
+// settle writes the elements of an open row as unions over the elements that
+// may stand there.
+func (s *sorter) settle(out []*Array, index []int32, o openRow, budget *int) error {
+	if !o.unknown {
+		for _, g := range o.groups {
+			for i, x := range s.operands {
+				first := int(index[o.from+g[0]])
+				u := x.At(first)
+				same := true
+				for k := g[0] + 1; k < g[1]; k++ {
+					y := x.At(int(index[o.from+k]))
+					if !sameScalar(x.At(first), y) {
+						same = false
+						u = s.e.num.orderFree(x.Type, u, y)
+					}
+				}
+				if same {
+					continue
+				}
+				for k := g[0]; k < g[1]; k++ {
+					out[i].Set(o.from+k, u)
+				}
+			}
+		}
+		return nil
+	}
+	*budget -= s.n * s.n
+	if *budget < 0 {
+		for _, x := range out {
+			for k := range s.n {
+				x.undecide(o.from+k, 0)
+			}
+		}
+		return nil
+	}
+	lo, hi, consistent, err := s.places(o.from)
+	if err != nil {
+		return err
+	}
+	for i, x := range s.operands {
+		for k := range s.n {
+			var u Scalar
+			n := 0
+			for j := range s.n {
+				if lo[j] > k || hi[j] < k {
+					continue
+				}
+				y := x.At(o.from + j)
+				if n > 0 && !sameScalar(u, y) {
+					y = s.e.num.Select(Scalar{Undecided: true}, x.Type, u, y)
+				}
+				u = y
+				n++
+			}
+			if n == 0 || !consistent {
+				out[i].undecide(o.from+k, OrderDependent)
+				continue
+			}
+			out[i].Set(o.from+k, u)
+		}
+	}
+	return nil
+}
+
+// places are the first and the last place that each element of the row at from
+// may take: behind all elements that are surely less and before all that are
+// surely greater. It reports false for a comparator that is no strict weak
+// order on the row.
+func (s *sorter) places(from int) (lo, hi []int, consistent bool, err error) {
+	n := s.n
+	lo, hi = make([]int, n), make([]int, n)
+	for i := range hi {
+		hi[i] = n - 1
+	}
+	open := make([]bool, n) // some comparison of the element is undecided
+	var equal [][2]int
+	consistent = true
+	for i := range n {
+		for j := i + 1; j < n; j++ {
+			l, err := s.less(from+i, from+j)
+			if err != nil {
+				return nil, nil, false, err
+			}
+			g, err := s.less(from+j, from+i)
+			if err != nil {
+				return nil, nil, false, err
+			}
+			less, greater := !l.Undecided && l.I != 0, !g.Undecided && g.I != 0
+			switch {
+			case less && greater:
+				consistent = false
+			case less:
+				lo[j]++
+				hi[i]--
+			case greater:
+				lo[i]++
+				hi[j]--
+			case l.Undecided || g.Undecided:
+				open[i], open[j] = true, true
+			default:
+				equal = append(equal, [2]int{i, j})
+			}
+		}
+	}
+	// Equal elements of a strict weak order stand alike to all others. This is
+	// looked at where everything about both is decided, and only there a
+	// stable sort is taken to keep their order.
+	strictLo, strictHi := slices.Clone(lo), slices.Clone(hi)
+	for _, p := range equal {
+		i, j := p[0], p[1]
+		if open[i] || open[j] {
+			continue
+		}
+		if strictLo[i] != strictLo[j] || strictHi[i] != strictHi[j] {
+			consistent = false
+		}
+		if s.stable {
+			lo[j]++
+			hi[i]--
+		}
+	}
+	return lo, hi, consistent, nil
+}
