@@ -203,6 +203,12 @@ PRIMITIVES = {
 }
 
 
+# Types of fewer than 8 bits: bits, signed integer. On the wire the value stands in the low bits and the others are zero;
+# ml_dtypes keeps signed integers sign-extended.
+SMALL = {21: (4, True), 22: (4, False), 26: (2, True), 27: (2, False), 30: (1, True), 31: (1, False),
+         32: (4, False), 35: (6, False), 36: (6, False)}
+
+
 class Aval:
     """What jaxlib wants to know about an array."""
 
@@ -284,15 +290,21 @@ class Build:
         dtype = self.dtypes.get(kind)
         if dtype is None:
             raise NotImplementedError("primitive type %d has no numpy type in this jaxlib's ml_dtypes" % kind)
-        return np.frombuffer(bytes(data), dtype=np.uint8).view(dtype).reshape(dims).copy()
+        raw = np.frombuffer(bytes(data), dtype=np.uint8)
+        bits, is_signed = SMALL.get(kind, (8, False))
+        if is_signed:
+            raw = ((raw << (8 - bits)).view(np.int8) >> (8 - bits)).view(np.uint8)
+        return raw.view(dtype).reshape(dims).copy()
 
     def to_wire(self, array):
-        x = np.ascontiguousarray(self.to_numpy(array))
+        x = self.to_numpy(array)
         number = self.numbers.get(x.dtype)
         if number is None:
             raise NotImplementedError("no primitive type for numpy's %s" % x.dtype)
-        # ascontiguousarray makes scalars one-dimensional
-        return f_int(1, number) + f_ints(2, self.to_numpy(array).shape) + f_bytes(3, x.view(np.uint8).tobytes() if x.size else b"")
+        raw = np.frombuffer(x.tobytes(), dtype=np.uint8)  # tobytes is row-major whatever the array's strides are
+        if number in SMALL:
+            raw = raw & ((1 << SMALL[number][0]) - 1)
+        return f_int(1, number) + f_ints(2, x.shape) + f_bytes(3, raw.tobytes())
 
     def module(self, request):
         """The program as the compiler of this version takes it: StableHLO text or bytecode."""

@@ -84,11 +84,21 @@ func TestJaxlib(t *testing.T) {
 			if err != nil || !opts["xla_dump_to"] || !opts["xla_backend_optimization_level"] || opts["xla_never"] {
 				t.Errorf("options %v, %v", opts, err)
 			}
-			s64 := hlotest.Shape{Type: 5, Dims: []int64{2}}
-			data := []byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}
-			o = p.Do(t.Context(), b, Request{Program: hlotest.Identity(s64, s64), Format: HLO, Inputs: [][]Array{{{Type: 5, Dims: []int64{2}, Data: data}}}})
-			if o.Status != OK || !slices.Equal(o.Result.Sets[0].Distinct[0].Outputs[0].Data, data) {
-				t.Errorf("s64: %s %s", o.Status, o.detail())
+			for _, typ := range []int32{hlotest.Pred, 5, 12, 16, 19, hlotest.S4, 22} {
+				shape := hlotest.Shape{Type: typ, Dims: []int64{2}}
+				in := Array{Type: typ, Dims: []int64{2}, Data: []byte{1, 0, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}}
+				switch n, err := pjrt.ByteSize(typ, in.Dims); {
+				case err != nil:
+					t.Fatal(err)
+				case typ == hlotest.S4 || typ == 22:
+					in.Data = []byte{0x0f, 0x07}
+				default:
+					in.Data = in.Data[:n]
+				}
+				o = p.Do(t.Context(), b, Request{Program: hlotest.Identity(shape, shape), Format: HLO, Inputs: [][]Array{{in}}})
+				if o.Status != OK || o.Result.Sets[0].Failure != nil || !slices.Equal(o.Result.Sets[0].Distinct[0].Outputs[0].Data, in.Data) {
+					t.Errorf("type %d: %s %s %+v", typ, o.Status, o.detail(), o.Result)
+				}
 			}
 			sc := hlotest.Shape{Type: 16}
 			o = p.Do(t.Context(), b, Request{Program: hlotest.Identity(sc, sc), Format: HLO, Inputs: [][]Array{{{Type: 16, Data: []byte{0x80, 0x3f}}}}})
