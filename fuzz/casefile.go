@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -61,23 +62,6 @@ type Case struct {
 	Notes     string
 }
 
-// SyntaxError is bad input with its place.
-type SyntaxError struct {
-	File         string
-	Line, Column int // from 1; Column is 0 if only the line is known, Line 0 if only the file
-	Message      string
-}
-
-func (e *SyntaxError) Error() string {
-	switch {
-	case e.Line == 0:
-		return e.File + ": " + e.Message
-	case e.Column == 0:
-		return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.Message)
-	}
-	return fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Column, e.Message)
-}
-
 // The files of a case archive.
 const (
 	sectionHLO    = "module.hlo"
@@ -95,13 +79,12 @@ var (
 
 // ReadCase reads a case from data. name tells the kind by its extension: .hlo
 // is a bare module, everything else a .case archive; errors carry it as the
-// file name. Errors are *SyntaxError, *hlo.ParseError or *hlo.VerifyError and
-// name the place in the file.
+// file name. Errors are *hlo.SyntaxError or those of hlo.Verify, and name the
+// place in the file.
 func ReadCase(name string, data []byte) (*Case, error) {
 	c := &Case{Name: caseName(name), Path: name}
 	if strings.HasSuffix(name, ".hlo") {
-		c.Text = string(data)
-		return c, c.parseModule(0)
+		return ReadModule(name, data)
 	}
 	sections, err := splitSections(name, data)
 	if err != nil {
@@ -131,6 +114,15 @@ func ReadCase(name string, data []byte) (*Case, error) {
 	return c, nil
 }
 
+// ReadModule reads a bare module, whatever the name's extension.
+func ReadModule(name string, data []byte) (*Case, error) {
+	c := &Case{Name: caseName(name), Path: name, Text: string(data)}
+	if err := c.parseModule(0); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
 func caseName(path string) string {
 	base := path[strings.LastIndexByte(path, '/')+1:]
 	for _, ext := range []string{".case", ".hlo"} {
@@ -148,12 +140,12 @@ type section struct {
 
 func splitSections(name string, data []byte) ([]section, error) {
 	if bytes.IndexByte(data, 0) >= 0 {
-		return nil, &SyntaxError{File: name, Message: "not a text file; want a txtar archive with -- module.hlo --"}
+		return nil, &hlo.SyntaxError{File: name, Line: 1, Column: 1, Msg: "not a text file; want a txtar archive with -- module.hlo --"}
 	}
 	archive := txtar.Parse(data)
 	line := 1 + bytes.Count(archive.Comment, []byte("\n"))
 	if len(archive.Files) == 0 {
-		return nil, &SyntaxError{File: name, Line: 1, Column: 1, Message: "no section; want -- module.hlo -- (or -- module.mlir --)"}
+		return nil, &hlo.SyntaxError{File: name, Line: 1, Column: 1, Msg: "no section; want -- module.hlo -- (or -- module.mlir --)"}
 	}
 	order := map[string]int{sectionHLO: 0, sectionMLIR: 0, sectionInputs: 1, sectionWant: 2, sectionNotes: 3}
 	var out []section
@@ -162,20 +154,20 @@ func splitSections(name string, data []byte) ([]section, error) {
 		rank, ok := order[f.Name]
 		switch {
 		case !ok:
-			return nil, &SyntaxError{name, line, 4, fmt.Sprintf("unknown section %q; want module.hlo (or module.mlir), inputs, want, notes", f.Name)}
+			return nil, &hlo.SyntaxError{File: name, Line: line, Column: 4, Msg: fmt.Sprintf("unknown section %q; want module.hlo (or module.mlir), inputs, want, notes", f.Name)}
 		case rank <= last:
-			return nil, &SyntaxError{name, line, 4, fmt.Sprintf("section %q is doubled or out of order; want module.hlo (or module.mlir), inputs, want, notes", f.Name)}
+			return nil, &hlo.SyntaxError{File: name, Line: line, Column: 4, Msg: fmt.Sprintf("section %q is doubled or out of order; want module.hlo (or module.mlir), inputs, want, notes", f.Name)}
 		case last == -1 && rank != 0:
-			return nil, &SyntaxError{name, line, 4, fmt.Sprintf("section %q comes first; want module.hlo or module.mlir", f.Name)}
+			return nil, &hlo.SyntaxError{File: name, Line: line, Column: 4, Msg: fmt.Sprintf("section %q comes first; want module.hlo or module.mlir", f.Name)}
 		case last == 0 && rank != 1:
-			return nil, &SyntaxError{name, line, 4, fmt.Sprintf("section %q where inputs was expected", f.Name)}
+			return nil, &hlo.SyntaxError{File: name, Line: line, Column: 4, Msg: fmt.Sprintf("section %q where inputs was expected", f.Name)}
 		}
 		last = rank
 		out = append(out, section{f.Name, string(f.Data), line + 1})
 		line += 1 + bytes.Count(f.Data, []byte("\n"))
 	}
 	if last == 0 {
-		return nil, &SyntaxError{name, line, 1, "no section inputs (it may be empty, but must be there)"}
+		return nil, &hlo.SyntaxError{File: name, Line: line, Column: 1, Msg: "no section inputs (it may be empty, but must be there)"}
 	}
 	return out, nil
 }
@@ -183,7 +175,7 @@ func splitSections(name string, data []byte) ([]section, error) {
 // parseModule parses and verifies Text, which starts after skip lines of the
 // file.
 func (c *Case) parseModule(skip int) error {
-	m, err := hlo.Parse(c.Path, strings.Repeat("\n", skip)+c.Text)
+	m, err := hlo.Parse(c.Path, []byte(strings.Repeat("\n", skip)+c.Text))
 	if err != nil {
 		return err
 	}
@@ -226,7 +218,7 @@ func (s section) lines() []line {
 }
 
 func (c *Case) errorAt(l line, format string, args ...any) error {
-	return &SyntaxError{c.Path, l.number, l.column, fmt.Sprintf(format, args...)}
+	return &hlo.SyntaxError{File: c.Path, Line: l.number, Column: l.column, Msg: fmt.Sprintf(format, args...)}
 }
 
 func (c *Case) parseInputs(s section) error {
@@ -265,9 +257,11 @@ func (c *Case) parseInput(l line) (*hlo.Literal, error) {
 }
 
 func (c *Case) parseLiteral(l line) (*hlo.Literal, error) {
-	// Blank lines and spaces keep the literal at its place in the file, so that
-	// the parser's errors name it.
-	return hlo.ParseLiteral(c.Path, strings.Repeat("\n", l.number-1)+strings.Repeat(" ", l.column-1)+l.text)
+	lit, err := hlo.ParseLiteral(l.text)
+	if e := (*hlo.SyntaxError)(nil); errors.As(err, &e) {
+		return nil, &hlo.SyntaxError{File: c.Path, Line: l.number, Column: l.column + e.Column - 1, Msg: e.Msg}
+	}
+	return lit, err
 }
 
 func (c *Case) parseWant(s section) error {
@@ -324,7 +318,7 @@ func (c *Case) Format() []byte {
 	if c.Want != nil {
 		var lines []string
 		for _, w := range c.Want {
-			lines = append(lines, FormatLiteral(w))
+			lines = append(lines, w.String())
 		}
 		a.Files = append(a.Files, txtar.File{Name: sectionWant, Data: joinLines(lines)})
 	}
@@ -339,11 +333,6 @@ func joinLines(lines []string) []byte {
 		return nil
 	}
 	return []byte(strings.Join(lines, "\n") + "\n")
-}
-
-// FormatLiteral is the line of an inputs or want section for a literal.
-func FormatLiteral(l *hlo.Literal) string {
-	return l.Shape.WithoutLayout().String() + " " + l.String()
 }
 
 // WithInputs is a copy of the case with other inputs and without want: what a

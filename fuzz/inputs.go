@@ -430,7 +430,7 @@ func generateFor(name, kind string, seed uint64, param int, shape *hlo.Shape, ro
 	}
 	lit := build(shape)
 	if shape.IsTuple() {
-		text = FormatLiteral(lit)
+		text = lit.String()
 	}
 	return lit, text
 }

@@ -84,7 +84,7 @@ func (r *run) work(ctx context.Context, c *fuzz.Case) caseReport {
 	if k.base, err = encode(c); err != nil {
 		return stop(CaseUnsupported, Unsupported, "cannot be written as a proto: "+err.Error())
 	}
-	why := k.ask(ctx, &report)
+	why := k.ask(ctx, c.Streams(r.cfg.Seed), &report)
 	if len(k.asked) == 0 {
 		if ctx.Err() != nil {
 			return stop(CaseSkipped, Skipped, "interrupted")
@@ -113,18 +113,18 @@ func (r *run) work(ctx context.Context, c *fuzz.Case) caseReport {
 			}
 		}
 	}
-	report.findings = finish(c, found)
+	report.findings = finish(c, k.asked, found)
 	report.steps, report.dropped, report.executed = k.steps, k.drop, true
 	k.summarise(&report, why)
 	return report
 }
 
-// ask makes the streams and evaluates the reference on each. It returns what
-// the reference could not do.
-func (k *caseRun) ask(ctx context.Context, report *caseReport) string {
+// ask evaluates the reference on each stream. It returns what the reference
+// could not do.
+func (k *caseRun) ask(ctx context.Context, streams []fuzz.Stream, report *caseReport) string {
 	why := ""
-	for _, s := range k.c.Streams(k.run.cfg.Seed) {
-		a := &asked{Stream: s, arguments: arguments(k.c, s.Inputs)}
+	for _, s := range streams {
+		a := &asked{Stream: s, arguments: arguments(s.Inputs)}
 		if s.Name == fuzz.OwnStream {
 			a.want, a.tolerance = k.c.Want, k.c.Tolerance
 		}

@@ -52,27 +52,13 @@ func encode(c *fuzz.Case) (worker.Request, error) {
 	return worker.Request{Program: data, Format: worker.HLO}, err
 }
 
-// arguments turns the inputs of a stream into the worker's arrays, in the
-// layouts that the program asks for.
-func arguments(c *fuzz.Case, inputs []*hlo.Literal) []worker.Array {
+// arguments turns the inputs of a stream into the worker's arrays.
+func arguments(inputs []*hlo.Literal) []worker.Array {
 	var out []worker.Array
-	for i, l := range inputs {
-		a := worker.Array{Type: int32(l.Shape.Type), Dims: l.Shape.Dims, Data: l.Raw}
-		if c.Module != nil {
-			if layout := paramLayout(c.Module, i); layout != nil {
-				a.Layout = layout.MinorToMajor
-			}
-		}
-		out = append(out, a)
+	for _, l := range inputs {
+		out = append(out, worker.Array{Type: int32(l.Shape.Type), Dims: l.Shape.Dims, Data: l.Raw})
 	}
 	return out
-}
-
-func paramLayout(m *hlo.Module, i int) *hlo.Layout {
-	if m.EntryLayout != nil && i < len(m.EntryLayout.Params) {
-		return m.EntryLayout.Params[i].Layout
-	}
-	return m.Entry.Params()[i].Shape.Layout
 }
 
 // results turns a worker's outputs into literals.
@@ -133,7 +119,7 @@ func (e executor) execute(ctx context.Context, r worker.Request) (sides []side, 
 		for i := range r.Inputs {
 			sides = append(sides, ofSet(out.Result.Sets[i]))
 		}
-		return sides, out.Result.Dropped
+		return sides, out.Dropped
 	}
 	all := func(s side) []side {
 		for range r.Inputs {
@@ -156,7 +142,7 @@ func (e executor) execute(ctx context.Context, r worker.Request) (sides []side, 
 		o := e.try(ctx, one)
 		if o.Status == worker.OK {
 			sides = append(sides, ofSet(o.Result.Sets[0]))
-			dropped = o.Result.Dropped
+			dropped = o.Dropped
 		} else {
 			sides = append(sides, ofOutcome(o))
 		}
@@ -246,14 +232,14 @@ func firstLine(s string) string {
 	return s
 }
 
-// leavesOf are the array leaves of a reference value.
-func leavesOf(v *eval.Value) []*eval.Array {
+// Leaves are the array leaves of a reference value.
+func Leaves(v *eval.Value) []*eval.Array {
 	if v.Array != nil {
 		return []*eval.Array{v.Array}
 	}
 	var out []*eval.Array
 	for _, e := range v.Elements {
-		out = append(out, leavesOf(e)...)
+		out = append(out, Leaves(e)...)
 	}
 	return out
 }

@@ -31,7 +31,7 @@ func gather(c *fuzz.Case, answers []answer) []observedFinding {
 
 // finish fills in what confirmation does not change and puts the gravest
 // finding of a case first.
-func finish(c *fuzz.Case, found []observedFinding) []Finding {
+func finish(c *fuzz.Case, streams []*asked, found []observedFinding) []Finding {
 	var out []Finding
 	for _, f := range found {
 		out = append(out, f.Finding)
@@ -53,6 +53,8 @@ func finish(c *fuzz.Case, found []observedFinding) []Finding {
 			f.ID = findingID(c, f, string(f.Status))
 		}
 		ids[f.ID] = true
+		f.CaseFile = caseFile(c, streams, f)
+		f.MinimalFile = f.CaseFile
 	}
 	return out
 }
@@ -106,6 +108,16 @@ func foldNumeric(in []observedFinding) []observedFinding {
 // hostOf is the index of the miscompile with f's status, -1 if there is none.
 func hostOf(in []observedFinding, f observedFinding) int {
 	return slices.IndexFunc(in, func(g observedFinding) bool { return g.Class == Miscompile && g.Status == f.Status })
+}
+
+// caseFile is the case with the inputs of the stream that shows the finding.
+func caseFile(c *fuzz.Case, streams []*asked, f *Finding) []byte {
+	for _, s := range streams {
+		if s.Name == f.Stream && s.Name != fuzz.OwnStream {
+			return c.WithInputs(s.Inputs, s.Lines, fmt.Sprintf("from case %s, %s inputs\n", c.Name, s.Name)).Format()
+		}
+	}
+	return c.Format()
 }
 
 // findingID is the same for the same fault of the same case in any run: it

@@ -61,7 +61,7 @@ func judge(q question) answer {
 	a.detail = joinDetails(q.base, q.head)
 	var leaves []*eval.Array
 	if q.reference != nil {
-		leaves = leavesOf(q.reference)
+		leaves = Leaves(q.reference)
 		a.wantDisputed = disputeWant(leaves, q.want, q.tolerance)
 	}
 	var baseWrong, headWrong tally
@@ -459,6 +459,12 @@ func (l *leafJudge) wantSides(i int, got eval.Scalar) bool {
 		return !sameValue(l.ref.Type, want, got)
 	}
 	return distance(want.Re, got.Re) > l.q.tolerance*math.Abs(want.Re.C)
+}
+
+// DisputeWant says where a case's want is outside the legal sets of a value, ""
+// if nowhere.
+func DisputeWant(v *eval.Value, want []*hlo.Literal, tolerance float64) string {
+	return disputeWant(Leaves(v), want, tolerance)
 }
 
 // disputeWant says where the case's own want is outside the reference's legal

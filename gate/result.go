@@ -205,6 +205,10 @@ type Finding struct {
 	// Unstable says that executions on the same inputs gave different values.
 	Unstable bool   `json:"unstable,omitempty"`
 	Detail   string `json:"detail"`
+	// CaseFile is the case with the inputs that show the finding, MinimalFile
+	// the smallest such case known; nil in a result that was read from JSON.
+	CaseFile    []byte `json:"-"`
+	MinimalFile []byte `json:"-"`
 }
 
 // First is the first wrong element, or the message of a crash.
@@ -227,8 +231,8 @@ type PassStep struct {
 type Statistics struct {
 	Cells []Cell `json:"cells"`
 	Null  Null   `json:"null"`
-	// ExpectedFalseBlocks is the expected number of false blocks in 1000 runs,
-	// from Null's interval; null if nothing was measured.
+	// ExpectedFalseBlocks is the expected number of false alarms in 1000 judged
+	// streams, from Null; null if nothing was measured.
 	ExpectedFalseBlocks *float64 `json:"expected_false_blocks_per_1000"`
 }
 

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/passgate/passgate/gate"
+	"github.com/passgate/passgate/passes"
+	"github.com/passgate/passgate/reports"
+)
+
+// checkCmd is the gate.
+type checkCmd struct {
+	runFlags
+	changeFlags
+	Base   string        `help:"Build before the change." required:"" placeholder:"SPEC"`
+	Head   string        `help:"Build after the change." required:"" placeholder:"SPEC"`
+	Cases  []string      `help:"Files or directories of cases (.case, .hlo)." required:"" sep:"none" placeholder:"DIR"`
+	Passes []string      `help:"Passes in focus, instead of a change." placeholder:"NAME" xor:"change"`
+	Budget time.Duration `help:"Start no further case after this time; 0 is no limit." default:"0s"`
+	Shard  string        `help:"Run only every Nth case, from the Ith." placeholder:"I/N"`
+	Out    string        `help:"Directory for the reports." default:"passgate-out" placeholder:"DIR"`
+	JSON   bool          `help:"Print one JSON object per case."`
+}
+
+// changeFlags say what changed.
+type changeFlags struct {
+	Diff         string `help:"Unified diff of the change." placeholder:"FILE" xor:"change"`
+	ChangedFiles string `help:"File with one changed file per line." placeholder:"FILE" xor:"change"`
+}
+
+// changes reads the change; ok is false if none was given.
+func (f changeFlags) changes() (changes []passes.Change, ok bool, err error) {
+	name, parse := f.Diff, passes.ParseDiff
+	if f.ChangedFiles != "" {
+		name, parse = f.ChangedFiles, passes.ParseFileList
+	}
+	if name == "" {
+		return nil, false, nil
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, false, usagef("%v", err)
+	}
+	defer file.Close()
+	changes, err = parse(name, file)
+	if err != nil {
+		return nil, false, &usageError{err}
+	}
+	return changes, true, nil
+}
+
+func (c *checkCmd) Run(a *app) error {
+	if err := c.runFlags.check(); err != nil {
+		return err
+	}
+	cfg := gate.Config{Seed: c.Seed, Workers: c.workers(), Timeout: c.Timeout, Budget: c.Budget, Now: a.now}
+	var err error
+	if cfg.Shard, cfg.Shards, err = parseShard(c.Shard); err != nil {
+		return err
+	}
+	if cfg.Passes, err = c.focus(); err != nil {
+		return err
+	}
+	if cfg.Cases, err = loadCases(c.Cases); err != nil {
+		return err
+	}
+	if err := checkOut(c.Out); err != nil {
+		return err
+	}
+	found, err := a.fetch(c.buildFlags, c.Base, c.Head)
+	if err != nil {
+		return err
+	}
+	cfg.Base, cfg.Head = found[0], found[1]
+	pool, err := a.pool(c.workers(), c.Timeout)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	cfg.Runner = pool
+	cfg.TempDir = func() (string, func(), error) {
+		dir, err := os.MkdirTemp("", "passgate-dump-")
+		return dir, func() { os.RemoveAll(dir) }, err
+	}
+	cfg.Steps = readSteps
+	report, done := a.caseProgress()
+	cfg.Progress = func(p gate.Progress) {
+		if c.JSON {
+			a.emit(line{Case: p.Case.ID, Outcome: string(p.Case.Outcome), Detail: p.Case.Detail})
+		}
+		report(p)
+	}
+	res, err := gate.Run(a.ctx, cfg)
+	done()
+	if err != nil {
+		return err
+	}
+	if err := reports.Write(c.Out, res); err != nil {
+		return fmt.Errorf("reports: %w", err)
+	}
+	if !c.JSON {
+		printResult(a.stdout, res, c.Out)
+	}
+	a.code = res.Verdict.ExitCode()
+	return nil
+}
+
+func parseShard(s string) (i, n int, err error) {
+	if s == "" {
+		return 0, 0, nil
+	}
+	left, right, ok := strings.Cut(s, "/")
+	i, err1 := strconv.Atoi(left)
+	n, err2 := strconv.Atoi(right)
+	if !ok || err1 != nil || err2 != nil || i < 1 || i > n {
+		return 0, 0, usagef("--shard %s: want I/N with 1 <= I <= N", s)
+	}
+	return i, n, nil
+}
+
+// focus turns the change into passes to look for.
+func (c *checkCmd) focus() ([]gate.Focus, error) {
+	var out []gate.Focus
+	for _, name := range c.Passes {
+		found := passes.Lookup(name)
+		if len(found) == 0 {
+			return nil, usagef("unknown pass %q; see `passgate passes list`", name)
+		}
+		out = append(out, gate.Focus{Name: name, Weight: 6, Reason: "named on the command line", Matches: func(step string) bool {
+			for i := range found {
+				if found[i].Matches(step) {
+					return true
+				}
+			}
+			return false
+		}})
+	}
+	changes, ok, err := c.changes()
+	if err != nil || !ok {
+		return out, err
+	}
+	for _, f := range passes.Affected(changes).Focus {
+		out = append(out, gate.Focus{Name: f.Pass.Name, Weight: f.Weight, Reason: f.Reason, Matches: f.Pass.Matches})
+	}
+	return out, nil
+}
+
+// checkOut finds out before the run whether the reports can be written.
+func checkOut(dir string) error {
+	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+		return usagef("--out %s: not a directory", dir)
+	}
+	return nil
+}
+
+// printResult prints the findings and the verdict.
+func printResult(w io.Writer, r *gate.Result, out string) {
+	if len(r.Findings) > 0 {
+		t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+		fmt.Fprintln(t, "CASE\tCLASS\tSTATUS\tINPUTS\tWRONG\tFIRST")
+		for _, f := range r.Findings {
+			status := string(f.Status)
+			if f.Blocking {
+				status += " (blocks)"
+			}
+			inputs := f.Stream
+			if f.Flags == gate.DefaultFlags {
+				inputs += ", default flags"
+			}
+			wrong, first := "", f.Detail
+			if f.Elements > 0 {
+				wrong = fmt.Sprintf("%d/%d", f.Wrong, f.Elements)
+				first = fmt.Sprintf("%s%v base %s, head %s, legal %s", f.Output, f.First.At, f.First.Base, f.First.Head, f.First.Legal)
+			}
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", f.Case, f.Class, status, inputs, wrong, shorten(first, 100))
+		}
+		t.Flush()
+		fmt.Fprintln(w)
+	}
+	t := r.Totals
+	fmt.Fprintf(w, "%d cases: %d executed, %d unsupported, %d rejected, %d skipped, %d lost to the machine\n", t.Cases, t.Executed, t.Unsupported, t.Rejected, t.Skipped, t.Infrastructure)
+	fmt.Fprintf(w, "%d elements judged, %d undecided, in %.1fs with %d workers (%.0f%% inside XLA)\n", t.JudgedElements, t.UndecidedElements, r.Timing.Seconds, r.Timing.Workers,
+		100*r.Timing.InXLASeconds/max(1e-9, r.Timing.Seconds*float64(r.Timing.Workers)))
+	for _, s := range r.Reasons {
+		fmt.Fprintf(w, "- %s\n", oneLine(s))
+	}
+	fmt.Fprintf(w, "reports in %s\nverdict: %s\n", out, r.Verdict)
+}
+
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+func shorten(s string, n int) string {
+	s = oneLine(s)
+	if len(s) > n {
+		return strings.ToValidUTF8(s[:n], "") + "..."
+	}
+	return s
+}

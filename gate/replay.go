@@ -1,0 +1,196 @@
+package gate
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/passgate/passgate/fuzz"
+	"github.com/passgate/passgate/hlo"
+	"github.com/passgate/passgate/hlo/eval"
+	"github.com/passgate/passgate/xla/builds"
+	"github.com/passgate/passgate/xla/worker"
+)
+
+// Replayed is what one build makes of one case.
+type Replayed struct {
+	Case, Build string
+	// Outcome is the worst over all runs.
+	Outcome Behaviour
+	Detail  string
+	Runs    []ReplayedRun
+}
+
+// ReplayedRun is one input stream under one set of flags.
+type ReplayedRun struct {
+	Stream, Flags string
+	Outcome       Behaviour
+	Detail        string
+	Inputs        []*hlo.Literal
+	// Outputs are there if the program ran.
+	Outputs []ReplayedOutput
+}
+
+// ReplayedOutput is one leaf of the result.
+type ReplayedOutput struct {
+	Got *hlo.Literal
+	// Reference is the array of legal sets, nil if the reference has none.
+	Reference *eval.Array
+	// Differing holds one line per class and status of wrong elements.
+	Wrong []string
+}
+
+// Replay runs a case on one build, under both sets of flags, on the inputs
+// that the case brings; a bare program is run on the generated streams. Of
+// cfg it uses Runner, Now, Seed, Timeout and Reference.
+func Replay(ctx context.Context, cfg Config, b *builds.Build, c *fuzz.Case) Replayed {
+	out := Replayed{Case: c.Name, Build: b.Spec.String(), Outcome: Skipped}
+	if why := runnable(c); why != "" {
+		out.Outcome, out.Detail = Unsupported, why
+		return out
+	}
+	cfg.Base, cfg.Head = b, b
+	r := &run{cfg: cfg, reference: cfg.Reference}
+	if r.reference == nil {
+		r.reference = Interpret
+	}
+	k := &caseRun{run: r, c: c}
+	var err error
+	if k.base, err = encode(c); err != nil {
+		out.Outcome, out.Detail = Unsupported, err.Error()
+		return out
+	}
+	streams := c.Streams(cfg.Seed)
+	if streams[0].Name == fuzz.OwnStream {
+		streams = streams[:1]
+	}
+	why := k.ask(ctx, streams, &caseReport{})
+	out.Detail = why
+	for _, flags := range []string{ComparisonFlags, DefaultFlags} {
+		if len(k.asked) == 0 {
+			break
+		}
+		req := k.request(flags)
+		for _, a := range k.asked {
+			req.Inputs = append(req.Inputs, a.arguments)
+		}
+		sides, _ := k.pooled(b).execute(ctx, req)
+		for i, a := range k.asked {
+			run := k.replayed(a, flags, sides[i])
+			out.Outcome = worse(out.Outcome, run.Outcome)
+			if run.Outcome == out.Outcome && run.Detail != "" && bad(run.Outcome) && out.Detail == why {
+				out.Detail = appendDetail(why, fmt.Sprintf("%s inputs, %s flags: %s", run.Stream, flags, run.Detail))
+			}
+			out.Runs = append(out.Runs, run)
+		}
+	}
+	for _, run := range out.Runs {
+		if out.Detail == "" {
+			out.Detail = run.Detail
+		}
+	}
+	return out
+}
+
+func (k *caseRun) replayed(a *asked, flags string, s side) ReplayedRun {
+	q := question{stream: a.Name, flags: flags, reference: a.reference(flags), base: s, head: s, want: a.want, tolerance: a.tolerance}
+	j := judge(q)
+	run := ReplayedRun{Stream: a.Name, Flags: flags, Outcome: j.head, Detail: s.detail, Inputs: a.Inputs}
+	if j.wantDisputed != "" {
+		run.Detail = appendDetail(run.Detail, "want and reference disagree: "+j.wantDisputed)
+	}
+	if s.ran() {
+		var refs []*eval.Array
+		if q.reference != nil {
+			refs = Leaves(q.reference)
+		}
+		for i, lit := range s.runs[0].leaves {
+			o := ReplayedOutput{Got: lit}
+			if i < len(refs) {
+				o.Reference = refs[i]
+			}
+			run.Outputs = append(run.Outputs, o)
+		}
+	}
+	for _, o := range j.observations {
+		text := fmt.Sprintf("output %s: %d of %d wrong, first at %v: %s, legal %s", o.output, o.wrong, o.elements, o.first.At, o.first.Head, o.first.Legal)
+		if o.contest != 0 || o.status == Contested {
+			text += " (contested)"
+		}
+		if o.class == Crash || o.class == Hang {
+			continue
+		}
+		run.Detail = appendDetail(run.Detail, text)
+		for i := range run.Outputs {
+			if fmt.Sprint(i) == o.output {
+				run.Outputs[i].Wrong = append(run.Outputs[i].Wrong, text)
+			}
+		}
+	}
+	return run
+}
+
+// Rate is what Bench measured for one way of running cases.
+type Rate struct {
+	Cases          int
+	Seconds        float64
+	CasesPerSecond float64
+	// InXLA is the share of the workers' wall time that was spent in calls of
+	// the build.
+	InXLA float64
+}
+
+// Bench compiles and runs every case's first input stream on one build, first
+// in persistent workers, then in a fresh process per case, and measures both.
+// Cases that end in anything but a result are left out of both. Of cfg it uses
+// Runner, Now, Seed, Timeout and Workers.
+func Bench(ctx context.Context, cfg Config, b *builds.Build, cases []*fuzz.Case, rounds int) (persistent, fresh Rate, err error) {
+	var requests []worker.Request
+	for _, c := range cases {
+		if runnable(c) != "" {
+			continue
+		}
+		r, err := encode(c)
+		if err != nil {
+			continue
+		}
+		streams := c.Streams(cfg.Seed)
+		r.Inputs = [][]worker.Array{arguments(streams[0].Inputs)}
+		r.Timeout = cfg.Timeout
+		r.Options = comparisonFlags
+		if out := cfg.Runner.Do(ctx, b, r); out.Status == worker.OK && out.Result.Sets[0].Failure == nil {
+			requests = append(requests, r)
+		}
+	}
+	if len(requests) == 0 {
+		return persistent, fresh, &ConfigError{"none of the cases runs on " + b.Spec.String()}
+	}
+	measure := func(do func(context.Context, *builds.Build, worker.Request) worker.Outcome) Rate {
+		var inXLA meter
+		start := cfg.Now()
+		queue := make(chan worker.Request)
+		done := make(chan struct{})
+		for range max(1, cfg.Workers) {
+			go func() {
+				for r := range queue {
+					inXLA.add(do(ctx, b, r).InXLA)
+				}
+				done <- struct{}{}
+			}()
+		}
+		for range rounds {
+			for _, r := range requests {
+				queue <- r
+			}
+		}
+		close(queue)
+		for range max(1, cfg.Workers) {
+			<-done
+		}
+		s := cfg.Now().Sub(start).Seconds()
+		n := rounds * len(requests)
+		return Rate{n, s, float64(n) / s, inXLA.total.Seconds() / s / float64(max(1, cfg.Workers))}
+	}
+	persistent = measure(cfg.Runner.Do)
+	fresh = measure(cfg.Runner.DoFresh)
+	return persistent, fresh, ctx.Err()
+}

@@ -1,0 +1,76 @@
+package reports
+
+import (
+	"encoding/xml"
+	"fmt"
+	"strings"
+
+	"github.com/passgate/passgate/gate"
+)
+
+// The dialect of JUnit XML that CI systems read.
+type (
+	junitSuites struct {
+		XMLName  xml.Name   `xml:"testsuites"`
+		Tests    int        `xml:"tests,attr"`
+		Failures int        `xml:"failures,attr"`
+		Errors   int        `xml:"errors,attr"`
+		Skipped  int        `xml:"skipped,attr"`
+		Suite    junitSuite `xml:"testsuite"`
+	}
+	junitSuite struct {
+		Name     string      `xml:"name,attr"`
+		Tests    int         `xml:"tests,attr"`
+		Failures int         `xml:"failures,attr"`
+		Errors   int         `xml:"errors,attr"`
+		Skipped  int         `xml:"skipped,attr"`
+		Cases    []junitCase `xml:"testcase"`
+	}
+	junitCase struct {
+		Class     string        `xml:"classname,attr"`
+		Name      string        `xml:"name,attr"`
+		Failure   *junitMessage `xml:"failure,omitempty"`
+		Error     *junitMessage `xml:"error,omitempty"`
+		Skipped   *junitMessage `xml:"skipped,omitempty"`
+		SystemOut string        `xml:"system-out,omitempty"`
+	}
+	junitMessage struct {
+		Message string `xml:"message,attr"`
+		Type    string `xml:"type,attr,omitempty"`
+		Text    string `xml:",chardata"`
+	}
+)
+
+func renderJUnit(r *gate.Result) ([]byte, error) {
+	byCase := map[string][]gate.Finding{}
+	for _, f := range r.Findings {
+		byCase[f.Case] = append(byCase[f.Case], f)
+	}
+	s := junitSuite{Name: visible(fmt.Sprintf("passgate %s against %s", r.Head.Spec, r.Base.Spec), false), Tests: len(r.Cases)}
+	for _, c := range r.Cases {
+		k := junitCase{Class: "passgate", Name: visible(c.ID, false)}
+		var notes []string
+		for _, f := range byCase[c.ID] {
+			line := visible(fmt.Sprintf("%s %s (%s): %s", f.ID, f.Class, statusWord(&f), firstWord(&f)), false)
+			notes = append(notes, line)
+			if f.Blocking && k.Failure == nil {
+				k.Failure = &junitMessage{Message: line, Type: string(f.Class), Text: visible(f.Minimal, true)}
+				s.Failures++
+			}
+		}
+		detail := visible(c.Detail, false)
+		switch {
+		case k.Failure != nil:
+		case c.Outcome == gate.CaseInfrastructure:
+			k.Error = &junitMessage{Message: detail, Type: "infrastructure"}
+			s.Errors++
+		case c.Outcome == gate.CaseSkipped || c.Outcome == gate.CaseUnsupported || c.Outcome == gate.CaseRejected || c.Outcome == gate.CaseUndecided:
+			k.Skipped = &junitMessage{Message: strings.TrimSuffix(string(c.Outcome)+": "+detail, ": ")}
+			s.Skipped++
+		}
+		k.SystemOut = strings.Join(notes, "\n")
+		s.Cases = append(s.Cases, k)
+	}
+	out, err := xml.MarshalIndent(junitSuites{Tests: s.Tests, Failures: s.Failures, Errors: s.Errors, Skipped: s.Skipped, Suite: s}, "", "  ")
+	return append([]byte(xml.Header), append(out, '\n')...), err
+}
