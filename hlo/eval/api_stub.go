@@ -4,57 +4,6 @@ package eval
 
 import "github.com/passgate/passgate/hlo"
 
-// Unary applies an elementwise operation of one operand of type t.
-// The result has type UnaryType(op, t).
-func (n *Numerics) Unary(op hlo.Opcode, t hlo.PrimitiveType, x Scalar) Scalar { panic("todo") }
-
-// Binary applies an elementwise operation of two operands of type t (for
-// complex: the type of the two parts). The result has type BinaryType(op, t).
-func (n *Numerics) Binary(op hlo.Opcode, t hlo.PrimitiveType, x, y Scalar) Scalar { panic("todo") }
-
-// Compare compares two values of type t; direction is EQ, NE, LT, LE, GT or
-// GE, total selects the total order of floats. The result is a pred, and
-// undecided when the operands' legal sets allow both answers.
-func (n *Numerics) Compare(direction string, total bool, t hlo.PrimitiveType, x, y Scalar) Scalar {
-	panic("todo")
-}
-
-// Select is a where p holds and b where not; for an undecided p the union of
-// both (hull for floats; undecided unless equal for integers).
-func (n *Numerics) Select(p Scalar, t hlo.PrimitiveType, a, b Scalar) Scalar { panic("todo") }
-
-// Clamp is min(max(x, lo), hi).
-func (n *Numerics) Clamp(t hlo.PrimitiveType, lo, x, hi Scalar) Scalar { panic("todo") }
-
-// Convert changes the element type, rounding to nearest even.
-func (n *Numerics) Convert(from, to hlo.PrimitiveType, x Scalar) Scalar { panic("todo") }
-
-// BitcastConvert keeps the bits of a value and changes its type to one of the
-// same width.
-func (n *Numerics) BitcastConvert(from, to hlo.PrimitiveType, x Scalar) Scalar { panic("todo") }
-
-// ReducePrecision rounds to a float format of e exponent and m mantissa bits
-// and stays in type t.
-func (n *Numerics) ReducePrecision(t hlo.PrimitiveType, e, m int, x Scalar) Scalar { panic("todo") }
-
-// StochasticConvert converts with the given random bits (an unsigned integer
-// as wide as from).
-func (n *Numerics) StochasticConvert(from, to hlo.PrimitiveType, x, random Scalar) Scalar {
-	panic("todo")
-}
-
-// UnaryType is the result type of a unary operation on type t; ok is false
-// where Unary does not know the combination.
-func UnaryType(op hlo.Opcode, t hlo.PrimitiveType) (result hlo.PrimitiveType, ok bool) {
-	panic("todo")
-}
-
-// BinaryType is the result type of a binary operation on two operands of type
-// t; ok is false where Binary does not know the combination.
-func BinaryType(op hlo.Opcode, t hlo.PrimitiveType) (result hlo.PrimitiveType, ok bool) {
-	panic("todo")
-}
-
 // The column forms apply an operation to whole arrays of equal dimensions.
 // They never change their operands; results may share columns with them.
 

@@ -10,7 +10,7 @@ const (
 	// operations or one function of package math for types up to f32.
 	centreError = 0x1p-50
 	// wideCentreError is the same for double-double centres (dd.go).
-	wideCentreError = 0x1p-96
+	wideCentreError = 0x1p-80
 	// wideUnderflow bounds what double-double arithmetic loses to underflow.
 	wideUnderflow = 0x1p-1070
 
