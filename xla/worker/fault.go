@@ -15,7 +15,8 @@ import (
 // FaultOption is the option by which a request asks a fault build for one of Faults.
 const FaultOption = "passgate_fault"
 
-// Faults are the faults of a fault build, each a way in which a worker process can fail a request.
+// Faults are the faults of a fault build, each a way in which a worker process can fail a request ("noise" is one that it
+// must survive).
 var Faults = []string{"segv", "abort", "check", "hang", "memory", "garbage", "truncate", "exit", "closed", "noise", "internal"}
 
 // echo is the engine of a fault build without an inner build: the outputs of a program are its arguments.
@@ -42,6 +43,7 @@ type faulty struct {
 	inner engine
 	every int
 	out   *os.File
+	kept  [][]byte
 }
 
 func (f *faulty) hello() (*wire.Hello, error) { return f.inner.hello() }
@@ -91,6 +93,12 @@ func (f *faulty) serve(r *wire.Request) *wire.Response {
 		forever()
 	case "noise": // a plugin that prints to standard output: harmless
 		os.Stdout.WriteString("pgw1 noise on standard output\n")
+	case "grow": // serves the request, but keeps 128 MiB
+		b := make([]byte, 128<<20)
+		for i := 0; i < len(b); i += 4096 {
+			b[i] = 1
+		}
+		f.kept = append(f.kept, b)
 	case "internal":
 		return &wire.Response{Failure: &wire.Failure{Stage: string(StageCompile), Code: int32(pjrt.Internal), Message: "injected"}}
 	default:

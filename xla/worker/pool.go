@@ -75,8 +75,6 @@ func (c Config) withDefaults() Config {
 const (
 	memoryPeriod  = 50 * time.Millisecond
 	startAttempts = 3
-	// closeGrace is how long a process that closed its output may take to die before that counts as garbage.
-	closeGrace = 2 * time.Second
 )
 
 var errClosed = errors.New("the worker pool is closed")
@@ -518,12 +516,12 @@ func (p *Pool) judgeEnd(w *process, err error, o Outcome) Outcome {
 		o.Status, o.Err = Garbage, err
 		return o
 	}
-	select {
-	case <-w.exited:
-	case <-time.After(closeGrace):
-	case <-p.closing:
+	var crash *Crash
+	if w.dying() {
+		crash = w.wait()
+	} else {
+		crash = w.end()
 	}
-	crash := w.end()
 	switch {
 	case w.wasKilled():
 		o.Status, o.Err = Garbage, errors.New("worker closed its output and went on")

@@ -143,6 +143,7 @@ func (p *Pool) startProcess(b *builds.Build) (*process, error) {
 	// Under memory pressure the kernel shall take a worker, not the gate. Raising the score needs no privilege; where /proc
 	// forbids it the RSS watch still holds.
 	_ = os.WriteFile(filepath.Join("/proc", strconv.Itoa(cmd.Process.Pid), "oom_score_adj"), []byte("1000"), 0)
+	noCore(cmd.Process.Pid)
 	go func() {
 		_, _ = io.Copy(w.log, logFile) // ends with the process
 		logFile.Close()
@@ -240,6 +241,30 @@ func awaitEnd(pid int) {
 			return
 		}
 	}
+}
+
+// noCore keeps a crashing worker from writing its memory to the disk. If the kernel refuses, a crash only takes longer.
+func noCore(pid int) {
+	const rlimitCore = 4
+	none := syscall.Rlimit{}
+	_, _, _ = syscall.RawSyscall6(syscall.SYS_PRLIMIT64, uintptr(pid), rlimitCore, uintptr(unsafe.Pointer(&none)), 0, 0, 0)
+}
+
+// dying says whether the process is on its way out (or gone): the kernel has marked its first thread with PF_EXITING. A
+// process closes its descriptors by exiting only after all its threads carry the mark.
+func (w *process) dying() bool {
+	const pfExiting = 4
+	data, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(w.cmd.Process.Pid), "stat"))
+	if err != nil {
+		return true
+	}
+	_, rest, _ := strings.Cut(string(data), ") ")
+	fields := strings.Fields(rest) // from the third field of proc(5), the state, on
+	if len(fields) < 7 {
+		return true
+	}
+	flags, err := strconv.ParseUint(fields[6], 10, 64)
+	return err != nil || flags&pfExiting != 0
 }
 
 // wasKilled says whether we killed the process.
