@@ -1,0 +1,912 @@
+package eval
+
+import (
+	"math"
+
+	"github.com/passgate/passgate/hlo"
+)
+
+// The column forms apply an operation to whole arrays of equal dimensions.
+// They never change their operands; results may share columns with them.
+// Each kernel has a loop for the common case (finite normal values, few or no
+// bounds) and leaves the other elements to the scalar form.
+
+// like is an empty array of type t with the dimensions of x.
+func like(t hlo.PrimitiveType, x *Array) *Array {
+	return &Array{Type: t, Dims: x.Dims, Sizes: x.Sizes}
+}
+
+// unite is the union of two contest columns.
+func unite(a, b []Contest) []Contest {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	}
+	r := make([]Contest, len(a))
+	for i := range r {
+		r[i] = a[i] | b[i]
+	}
+	return r
+}
+
+func (a *Array) contest(i int, c Contest) {
+	if c != 0 {
+		grow(&a.Contest, a.Len())[i] |= c
+	}
+}
+
+// UnaryArray is Unary over an array.
+func (n *Numerics) UnaryArray(op hlo.Opcode, x *Array) *Array {
+	t, ok := UnaryType(op, x.Type)
+	if !ok {
+		panic("eval: no " + op.String() + " of " + x.Type.String())
+	}
+	switch {
+	case x.Re != nil && x.Im == nil && t.IsFloat():
+		r := like(t, x)
+		r.Contest = x.Contest
+		r.Re = n.unaryPlane(op, floatTypes[t], x.Re)
+		return r
+	case op == hlo.OpReal && x.Im != nil:
+		return &Array{Type: t, Dims: x.Dims, Sizes: x.Sizes, Re: x.Re, Contest: x.Contest}
+	case op == hlo.OpImag && x.Im != nil:
+		return &Array{Type: t, Dims: x.Dims, Sizes: x.Sizes, Re: x.Im, Contest: x.Contest}
+	}
+	r := NewArray(t, x.Dims...)
+	r.Sizes = x.Sizes
+	for i := range r.Len() {
+		r.Set(i, n.Unary(op, x.Type, x.At(i)))
+	}
+	return r
+}
+
+func (n *Numerics) unaryPlane(op hlo.Opcode, f *floatType, x *Plane) *Plane {
+	r := &Plane{C: make([]float64, len(x.C))}
+	c := r.C
+	switch op {
+	case hlo.OpReal:
+		return x
+	case hlo.OpImag:
+		return r
+	case hlo.OpNegate:
+		if x.Lo == nil && x.K == nil && f.NegZero {
+			for i, v := range x.C {
+				c[i] = -v
+			}
+			r.E = x.E
+			return r
+		}
+	case hlo.OpAbs:
+		if x.Lo == nil && x.K == nil {
+			for i, v := range x.C {
+				c[i] = math.Abs(v)
+			}
+			r.E = x.E
+			return r
+		}
+	}
+	fn := functions[op]
+	if !n.Bounds && fn != nil && f.MantissaBits == 23 {
+		for i, v := range x.C {
+			c[i] = float64(float32(fn.float(v)))
+		}
+		return r
+	}
+	for i := range c {
+		r.set(i, n.unary(op, f, x.at(i)))
+	}
+	return r
+}
+
+// BinaryArray is Binary over two arrays of the same dimensions.
+func (n *Numerics) BinaryArray(op hlo.Opcode, x, y *Array) *Array {
+	t, ok := BinaryType(op, x.Type)
+	if !ok {
+		panic("eval: no " + op.String() + " of " + x.Type.String())
+	}
+	switch {
+	case op == hlo.OpComplex:
+		return &Array{Type: t, Dims: x.Dims, Sizes: x.Sizes, Re: x.Re, Im: y.Re, Contest: unite(x.Contest, y.Contest)}
+	case x.I != nil && x.Undecided == nil && y.Undecided == nil:
+		return intArray(op, x, y)
+	case x.Re != nil && x.Im == nil:
+		r := like(t, x)
+		r.Contest = unite(x.Contest, y.Contest)
+		r.Re = n.binaryPlane(op, floatTypes[t], x.Re, y.Re)
+		switch {
+		case op == hlo.OpMaximum || op == hlo.OpMinimum:
+			r.contestNaNs(x.Re, y.Re)
+		case op == hlo.OpSubtract && x.Re == y.Re:
+			r.Re.sameOperand(floatTypes[t], x.Re)
+		}
+		return r
+	}
+	r := NewArray(t, x.Dims...)
+	r.Sizes = x.Sizes
+	for i := range r.Len() {
+		r.Set(i, n.Binary(op, x.Type, x.At(i), y.At(i)))
+	}
+	return r
+}
+
+// contestNaNs marks the elements of a minimum or maximum that saw a NaN.
+func (a *Array) contestNaNs(x, y *Plane) {
+	fresh := false
+	for i := range x.C {
+		if x.C[i] == x.C[i] && y.C[i] == y.C[i] && (x.K == nil || x.K[i]&MayNaN == 0) && (y.K == nil || y.K[i]&MayNaN == 0) {
+			continue
+		}
+		if !fresh { // the column may be an operand's
+			fresh = true
+			if a.Contest != nil {
+				a.Contest = append([]Contest(nil), a.Contest...)
+			}
+		}
+		a.contest(i, NaNMinMax)
+	}
+}
+
+// sameOperand corrects x-x: both operands are the same infinity, so that the
+// difference is NaN and never infinite.
+func (p *Plane) sameOperand(f *floatType, x *Plane) {
+	if p.K == nil {
+		return
+	}
+	for i := range p.K {
+		if (p.K[i]&(MayPosInf|MayNegInf) != 0 || math.IsInf(p.C[i], 0)) && (p.E == nil || p.E[i] < f.max) {
+			p.K[i] &^= MayPosInf | MayNegInf
+			if !finite(p.C[i]) {
+				p.set(i, special(MayNaN))
+			}
+		}
+	}
+}
+
+func (n *Numerics) binaryPlane(op hlo.Opcode, f *floatType, x, y *Plane) *Plane {
+	r := &Plane{C: make([]float64, len(x.C))}
+	if !n.Bounds {
+		if n.exactKernel(op, f, r.C, x.C, y.C) {
+			return r
+		}
+	} else if !f.wide && x.Lo == nil && y.Lo == nil {
+		switch op {
+		case hlo.OpAdd:
+			n.addKernel(f, r, x, y, 1)
+			return r
+		case hlo.OpSubtract:
+			n.addKernel(f, r, x, y, -1)
+			return r
+		case hlo.OpMultiply:
+			n.mulKernel(f, r, x, y)
+			return r
+		case hlo.OpMaximum:
+			n.maxKernel(f, r, x, y, 1)
+			return r
+		case hlo.OpMinimum:
+			n.maxKernel(f, r, x, y, -1)
+			return r
+		}
+	}
+	for i := range r.C {
+		r.set(i, n.binary(op, f, x.at(i), y.at(i)))
+	}
+	return r
+}
+
+// exactKernel is exact mode's loop for basic operations.
+func (n *Numerics) exactKernel(op hlo.Opcode, f *floatType, c, a, b []float64) bool {
+	b = b[:len(a)]
+	c = c[:len(a)]
+	single := f.MantissaBits == 23
+	switch op {
+	case hlo.OpAdd:
+		if single {
+			for i, v := range a {
+				c[i] = float64(float32(v) + float32(b[i]))
+			}
+			return true
+		}
+		for i, v := range a {
+			c[i] = v + b[i]
+		}
+	case hlo.OpSubtract:
+		if single {
+			for i, v := range a {
+				c[i] = float64(float32(v) - float32(b[i]))
+			}
+			return true
+		}
+		for i, v := range a {
+			c[i] = v - b[i]
+		}
+	case hlo.OpMultiply:
+		if single {
+			for i, v := range a {
+				c[i] = float64(float32(v) * float32(b[i]))
+			}
+			return true
+		}
+		for i, v := range a {
+			c[i] = v * b[i]
+		}
+	case hlo.OpDivide:
+		if single {
+			for i, v := range a {
+				c[i] = float64(float32(v) / float32(b[i]))
+			}
+			return true
+		}
+		for i, v := range a {
+			c[i] = v / b[i]
+		}
+	case hlo.OpMaximum:
+		for i, v := range a {
+			w := b[i]
+			if v < w || w != w && v == v || v == 0 && w == 0 && math.Signbit(v) {
+				v = w
+			}
+			c[i] = v
+		}
+		return true
+	case hlo.OpMinimum:
+		for i, v := range a {
+			w := b[i]
+			if v > w || w != w && v == v || v == 0 && w == 0 && math.Signbit(w) {
+				v = w
+			}
+			c[i] = v
+		}
+		return true
+	default:
+		return false
+	}
+	if !f.wide {
+		for i, v := range c {
+			c[i] = f.Round(v)
+		}
+	}
+	return true
+}
+
+// bounds are the optional columns of an operand, empty slices where nil.
+func (p *Plane) special(i int) bool { return p.K != nil && p.K[i]&specials != 0 }
+
+// addKernel is x + sign*y in bound mode, for types up to f32.
+func (n *Numerics) addKernel(f *floatType, r, x, y *Plane, sign float64) {
+	c, a, b := r.C, x.C, y.C
+	b, c = b[:len(a)], c[:len(a)]
+	exact := x.E == nil && y.E == nil && x.K == nil && y.K == nil
+	normal := 0.0 // results and operands below may be flushed
+	if f.flush {
+		normal = f.minNormal
+	}
+	for i, v := range a {
+		w := b[i] * sign
+		s := v + w
+		m := math.Abs(s)
+		av, aw := math.Abs(v), math.Abs(w)
+		if exact {
+			if m >= normal && m <= f.max && (av >= normal || v == 0) && (aw >= normal || w == 0) {
+				c[i] = s
+				var rounded float64
+				if f.MantissaBits == 23 {
+					rounded = float64(float32(s))
+				} else {
+					rounded = f.Round(s)
+				}
+				switch {
+				case rounded != s:
+					grow(&r.E, len(c))[i] = (0.5*f.ulp(m) + m*centreError) * roundUp
+				case s == 0:
+					grow(&r.K, len(c))[i] = AnyZeroSign
+				}
+				continue
+			}
+			if s == 0 && v == 0 {
+				c[i] = s
+				grow(&r.K, len(c))[i] = AnyZeroSign
+				continue
+			}
+		} else if !x.special(i) && !y.special(i) {
+			var e float64
+			if x.E != nil {
+				e = x.E[i]
+				av -= e
+			}
+			if y.E != nil {
+				e += y.E[i]
+				aw -= y.E[i]
+			}
+			if e > 0 {
+				e = (e + 0.5*f.ulp(m+e) + m*centreError) * roundUp
+				if m-e >= normal && m+e < f.overflow && (av >= normal || v == 0 && av == 0) && (aw >= normal || w == 0 && aw == 0) {
+					c[i] = s
+					grow(&r.E, len(c))[i] = e
+					continue
+				}
+			}
+		}
+		p, q := x.at(i), y.at(i)
+		if sign < 0 {
+			q = neg(q)
+		}
+		r.set(i, n.add(f, p, q))
+	}
+}
+
+// mulKernel is x * y in bound mode, for types up to f32.
+func (n *Numerics) mulKernel(f *floatType, r, x, y *Plane) {
+	c, a, b := r.C, x.C, y.C
+	b, c = b[:len(a)], c[:len(a)]
+	exact := x.E == nil && y.E == nil && x.K == nil && y.K == nil
+	normal := 0x1p-1000
+	if f.flush {
+		normal = f.minNormal
+	}
+	for i, v := range a {
+		w := b[i]
+		p := v * w
+		m := math.Abs(p)
+		av, aw := math.Abs(v), math.Abs(w)
+		if exact {
+			if m >= normal && m <= f.max && av >= normal && aw >= normal {
+				c[i] = p
+				var rounded float64
+				if f.MantissaBits == 23 {
+					rounded = float64(float32(p))
+				} else {
+					rounded = f.Round(p)
+				}
+				if rounded != p {
+					grow(&r.E, len(c))[i] = (0.5*f.ulp(m) + m*centreError) * roundUp
+				}
+				continue
+			}
+			if p == 0 && (v == 0 || w == 0) && f.NegZero {
+				c[i] = p
+				continue
+			}
+		} else if !x.special(i) && !y.special(i) {
+			var ex, ey float64
+			if x.E != nil {
+				ex = x.E[i]
+			}
+			if y.E != nil {
+				ey = y.E[i]
+			}
+			e := av*ey + aw*ex + ex*ey
+			if e > 0 {
+				e = (e + 0.5*f.ulp(m+e) + m*centreError) * roundUp
+				if m-e >= normal && m+e < f.overflow && av-ex >= normal && aw-ey >= normal {
+					c[i] = p
+					grow(&r.E, len(c))[i] = e
+					continue
+				}
+			}
+		}
+		r.set(i, n.mul(f, x.at(i), y.at(i)))
+	}
+}
+
+// maxKernel is the larger of x and y (sign 1) or the smaller (sign -1) in
+// bound mode, for types up to f32.
+func (n *Numerics) maxKernel(f *floatType, r, x, y *Plane, sign float64) {
+	c, a, b := r.C, x.C, y.C
+	b, c = b[:len(a)], c[:len(a)]
+	for i, v := range a {
+		w := b[i]
+		d := (v - w) * sign
+		m := math.Abs(d)
+		var ex, ey float64
+		if x.E != nil {
+			ex = x.E[i]
+		}
+		if y.E != nil {
+			ey = y.E[i]
+		}
+		av, aw := math.Abs(v), math.Abs(w)
+		if m > (ex+ey)*roundUp && m < inf && (av-ex >= f.minNormal || v == 0 && ex == 0) && (aw-ey >= f.minNormal || w == 0 && ey == 0) &&
+			(x.K == nil || x.K[i] == 0) && (y.K == nil || y.K[i] == 0) {
+			if d < 0 {
+				v, ex = w, ey
+			}
+			c[i] = v
+			if ex != 0 {
+				grow(&r.E, len(c))[i] = ex
+			}
+			continue
+		}
+		if v == w && v != 0 && x.E == nil && y.E == nil && x.K == nil && y.K == nil && av >= f.minNormal {
+			c[i] = v
+			continue
+		}
+		if sign > 0 {
+			r.set(i, n.max(f, x.at(i), y.at(i)))
+		} else {
+			r.set(i, n.min(f, x.at(i), y.at(i)))
+		}
+	}
+}
+
+// intArray is an operation on decided integers.
+func intArray(op hlo.Opcode, x, y *Array) *Array {
+	t := x.Type
+	r := like(t, x)
+	r.Contest = unite(x.Contest, y.Contest)
+	a, b := x.I, y.I[:len(x.I)]
+	r.I = make([]int64, len(a))
+	c := r.I[:len(a)]
+	logical := op
+	if t == hlo.Pred {
+		switch op {
+		case hlo.OpMultiply, hlo.OpMinimum:
+			logical = hlo.OpAnd
+		case hlo.OpAdd, hlo.OpMaximum:
+			logical = hlo.OpOr
+		case hlo.OpSubtract:
+			logical = hlo.OpXor
+		}
+	}
+	switch logical {
+	case hlo.OpAnd:
+		for i, v := range a {
+			c[i] = v & b[i]
+		}
+		return r
+	case hlo.OpOr:
+		for i, v := range a {
+			c[i] = v | b[i]
+		}
+		return r
+	case hlo.OpXor:
+		for i, v := range a {
+			c[i] = v ^ b[i]
+		}
+		return r
+	}
+	if t.IsUnsigned() || t.IsSigned() && t.Bits() <= 32 {
+		// The 64-bit result is exact, so that a changed value means overflow;
+		// unsigned wrap is not contested.
+		s := 64 - t.Bits()
+		signed := t.IsSigned()
+		wrap := func(i int, v int64) {
+			w := int64(uint64(v) << s >> s)
+			if signed {
+				if w = v << s >> s; w != v {
+					r.ownContest(x, y)[i] |= SignedOverflow
+				}
+			}
+			c[i] = w
+		}
+		switch op {
+		case hlo.OpAdd:
+			for i, v := range a {
+				wrap(i, v+b[i])
+			}
+			return r
+		case hlo.OpSubtract:
+			for i, v := range a {
+				wrap(i, v-b[i])
+			}
+			return r
+		case hlo.OpMultiply:
+			for i, v := range a {
+				wrap(i, v*b[i])
+			}
+			return r
+		}
+	}
+	for i, v := range a {
+		w, contest := intOp(op, t, v, b[i])
+		c[i] = w
+		if contest != 0 {
+			r.ownContest(x, y)[i] |= contest
+		}
+	}
+	return r
+}
+
+// ownContest is r's contest column, copied first if it is an operand's.
+func (a *Array) ownContest(x, y *Array) []Contest {
+	n := a.Len()
+	if a.Contest == nil {
+		a.Contest = make([]Contest, n)
+	} else if n > 0 && (x.Contest != nil && &a.Contest[0] == &x.Contest[0] || y.Contest != nil && &a.Contest[0] == &y.Contest[0]) {
+		a.Contest = append([]Contest(nil), a.Contest...)
+	}
+	return a.Contest
+}
+
+// CompareArray is Compare over two arrays of the same dimensions. An array
+// compared with itself differs only where it may be NaN.
+func (n *Numerics) CompareArray(direction string, total bool, x, y *Array) *Array {
+	r := like(hlo.Pred, x)
+	r.Contest = unite(x.Contest, y.Contest)
+	r.I = make([]int64, x.Len())
+	c := r.I
+	switch {
+	case x.I != nil && x.Undecided == nil && y.Undecided == nil:
+		compareInts(direction, x.Type, c, x.I, y.I)
+		return r
+	case x.Re != nil && x.Im == nil && x.Re == y.Re:
+		n.compareSelf(direction, total, r, x.Re)
+		return r
+	case x.Re != nil && x.Im == nil && !total:
+		f := floatTypes[x.Type]
+		if !n.Bounds {
+			compareFloats(direction, c, x.Re.C, y.Re.C)
+			return r
+		}
+		if x.Re.Lo == nil && y.Re.Lo == nil {
+			n.compareKernel(f, direction, r, x.Re, y.Re)
+			return r
+		}
+	}
+	for i := range c {
+		a, b := x.At(i), y.At(i)
+		a.Contest, b.Contest = 0, 0
+		v := n.Compare(direction, total, x.Type, a, b)
+		c[i] = v.I
+		if v.Undecided {
+			grow(&r.Undecided, len(c))[i] = true
+		}
+	}
+	return r
+}
+
+func compareInts(direction string, t hlo.PrimitiveType, c, a, b []int64) {
+	b, c = b[:len(a)], c[:len(a)]
+	if t == hlo.U64 {
+		for i, v := range a {
+			c[i] = bit(intCompare(direction, t, v, b[i]))
+		}
+		return
+	}
+	switch direction {
+	case "EQ":
+		for i, v := range a {
+			c[i] = bit(v == b[i])
+		}
+	case "NE":
+		for i, v := range a {
+			c[i] = bit(v != b[i])
+		}
+	case "LT":
+		for i, v := range a {
+			c[i] = bit(v < b[i])
+		}
+	case "LE":
+		for i, v := range a {
+			c[i] = bit(v <= b[i])
+		}
+	case "GT":
+		for i, v := range a {
+			c[i] = bit(v > b[i])
+		}
+	case "GE":
+		for i, v := range a {
+			c[i] = bit(v >= b[i])
+		}
+	default:
+		panic("eval: no comparison direction " + direction)
+	}
+}
+
+func compareFloats(direction string, c []int64, a, b []float64) {
+	b, c = b[:len(a)], c[:len(a)]
+	switch direction {
+	case "EQ":
+		for i, v := range a {
+			c[i] = bit(v == b[i])
+		}
+	case "NE":
+		for i, v := range a {
+			c[i] = bit(v != b[i])
+		}
+	case "LT":
+		for i, v := range a {
+			c[i] = bit(v < b[i])
+		}
+	case "LE":
+		for i, v := range a {
+			c[i] = bit(v <= b[i])
+		}
+	case "GT":
+		for i, v := range a {
+			c[i] = bit(v > b[i])
+		}
+	case "GE":
+		for i, v := range a {
+			c[i] = bit(v >= b[i])
+		}
+	default:
+		panic("eval: no comparison direction " + direction)
+	}
+}
+
+func bit(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func (n *Numerics) compareKernel(f *floatType, direction string, r *Array, x, y *Plane) {
+	c, a, b := r.I, x.C, y.C
+	b, c = b[:len(a)], c[:len(a)]
+	if x.E == nil && y.E == nil && x.K == nil && y.K == nil {
+		compareFloats(direction, c, a, b)
+		if !f.flush {
+			return
+		}
+	}
+	// Answers for a difference below, at and above zero.
+	below, above := bit(floatCompare(direction, -1, 0)), bit(floatCompare(direction, 1, 0))
+	for i, v := range a {
+		w := b[i]
+		var ex, ey float64
+		if x.E != nil {
+			ex = x.E[i]
+		}
+		if y.E != nil {
+			ey = y.E[i]
+		}
+		d := v - w
+		// Flushing moves an operand by less than the smallest normal value.
+		if e := (ex + ey + 2*f.minNormal) * roundUp; !x.special(i) && !y.special(i) {
+			if d > e+math.Abs(d)*0x1p-45 && d < inf {
+				c[i] = above
+				continue
+			}
+			if -d > e+math.Abs(d)*0x1p-45 && d > -inf {
+				c[i] = below
+				continue
+			}
+		}
+		yes, no := n.compare(f, direction, false, x.at(i), y.at(i))
+		c[i] = bit(yes && !no)
+		if yes && no {
+			grow(&r.Undecided, len(c))[i] = true
+		}
+	}
+}
+
+func (n *Numerics) compareSelf(direction string, total bool, r *Array, x *Plane) {
+	same := bit(floatCompare(direction, 0, 0))
+	for i, v := range x.C {
+		k := Num{C: v}.class()
+		if x.K != nil {
+			k |= x.K[i]
+		}
+		switch {
+		case total || k&MayNaN == 0 && (x.E == nil || x.E[i] < inf):
+			r.I[i] = same
+		case v != v:
+			r.I[i] = bit(direction == "NE")
+		default:
+			yes := bit(direction == "NE")
+			if r.I[i] = same; yes != same {
+				r.I[i] = 0
+				grow(&r.Undecided, len(r.I))[i] = true
+			}
+		}
+	}
+}
+
+// SelectArray is Select over arrays; p has the dimensions of a and b, or is a
+// scalar.
+func (n *Numerics) SelectArray(p, a, b *Array) *Array {
+	if len(p.Dims) == 0 && len(a.Dims) != 0 {
+		s := p.At(0)
+		if !s.Undecided {
+			r := *a
+			if s.I == 0 {
+				r = *b
+			}
+			r.Sizes = a.Sizes
+			if s.Contest != 0 {
+				r.Contest = unite(r.Contest, Fill(s, hlo.Pred, a.Dims...).Contest)
+			}
+			return &r
+		}
+		p = Fill(s, hlo.Pred, a.Dims...)
+	}
+	if p.Undecided == nil {
+		r := like(a.Type, a)
+		r.I = choose(p.I, a.I, b.I)
+		r.Undecided = choose(p.I, a.Undecided, b.Undecided)
+		r.Contest = unite(choose(p.I, a.Contest, b.Contest), p.Contest)
+		r.Re, r.Im = choosePlane(p.I, a.Re, b.Re), choosePlane(p.I, a.Im, b.Im)
+		return r
+	}
+	r := NewArray(a.Type, a.Dims...)
+	r.Sizes = a.Sizes
+	for i := range r.Len() {
+		r.Set(i, n.Select(p.At(i), a.Type, a.At(i), b.At(i)))
+	}
+	return r
+}
+
+// choose is a[i] where p[i] is not zero and b[i] where it is; a nil column
+// stands for zeros.
+func choose[T any](p []int64, a, b []T) []T {
+	if a == nil && b == nil {
+		return nil
+	}
+	r := make([]T, len(p))
+	for i, v := range p {
+		switch {
+		case v != 0 && a != nil:
+			r[i] = a[i]
+		case v == 0 && b != nil:
+			r[i] = b[i]
+		}
+	}
+	return r
+}
+
+func choosePlane(p []int64, a, b *Plane) *Plane {
+	if a == nil {
+		return nil
+	}
+	r := &Plane{C: make([]float64, len(p))}
+	c, x, y := r.C[:len(p)], a.C[:len(p)], b.C[:len(p)]
+	for i, v := range p {
+		w := x[i]
+		if v == 0 {
+			w = y[i]
+		}
+		c[i] = w
+	}
+	r.Lo, r.E, r.K = choose(p, a.Lo, b.Lo), choose(p, a.E, b.E), choose(p, a.K, b.K)
+	return r
+}
+
+// spread repeats a scalar to the dimensions of x.
+func spread(s, x *Array) *Array {
+	if len(s.Dims) == 0 && len(x.Dims) != 0 {
+		return Fill(s.At(0), s.Type, x.Dims...)
+	}
+	return s
+}
+
+// ClampArray is Clamp over arrays; lo and hi may be scalars.
+func (n *Numerics) ClampArray(lo, x, hi *Array) *Array {
+	return n.BinaryArray(hlo.OpMinimum, n.BinaryArray(hlo.OpMaximum, x, spread(lo, x)), spread(hi, x))
+}
+
+// ConvertArray is Convert over an array.
+func (n *Numerics) ConvertArray(to hlo.PrimitiveType, x *Array) *Array {
+	if to == x.Type {
+		return x
+	}
+	from := x.Type
+	if x.Undecided == nil && x.I != nil {
+		r := like(to, x)
+		r.Contest = x.Contest
+		switch {
+		case to == hlo.F64 || to == hlo.F32:
+			r.Re = &Plane{C: make([]float64, len(x.I))}
+			if from != hlo.U64 && (to == hlo.F64 || from == hlo.Pred || from.Bits() <= 16) {
+				for i, v := range x.I {
+					r.Re.C[i] = float64(v)
+				}
+				return r
+			}
+			for i, v := range x.I {
+				r.Re.C[i] = n.intToFloat(from, floatTypes[to], v).C
+			}
+			return r
+		case to.IsInteger() || to == hlo.Pred:
+			r.I = make([]int64, len(x.I))
+			for i, v := range x.I {
+				r.I[i] = to.Canonical(v)
+			}
+			return r
+		}
+	}
+	if from.IsFloat() && to.IsFloat() {
+		f, g := floatTypes[to], floatTypes[from]
+		r := like(to, x)
+		r.Contest = x.Contest
+		r.Re = &Plane{C: make([]float64, len(x.Re.C))}
+		c := r.Re.C
+		exact := x.Re.E == nil && x.Re.K == nil && !n.ExcessPrecision
+		for i, v := range x.Re.C {
+			if exact {
+				w := f.Round(v)
+				if m := math.Abs(w); !n.Bounds || v == 0 || m >= f.minNormal && m <= f.max && math.Abs(v) >= g.minNormal {
+					c[i] = w
+					continue
+				}
+			}
+			r.Re.set(i, n.round(f, g, x.Re.at(i)))
+		}
+		return r
+	}
+	r := NewArray(to, x.Dims...)
+	r.Sizes = x.Sizes
+	for i := range r.Len() {
+		r.Set(i, n.Convert(from, to, x.At(i)))
+	}
+	return r
+}
+
+// BitcastConvertArray keeps all bits; where the widths differ the minor
+// dimension is added or removed as HLO says (low bits first). An element made
+// of any uncertain one is undecided.
+func (n *Numerics) BitcastConvertArray(to hlo.PrimitiveType, x *Array) *Array {
+	from := x.Type
+	if from == to {
+		return x
+	}
+	if x.I != nil && to.Bits() == from.Bits() && (to.IsInteger() || to == hlo.Pred) {
+		r := like(to, x)
+		r.Undecided, r.Contest = x.Undecided, x.Contest
+		r.I = make([]int64, len(x.I))
+		for i, v := range x.I {
+			r.I[i] = to.Canonical(v)
+		}
+		return r
+	}
+	in, out := from.Bits(), to.Bits()
+	dims := append([]int64(nil), x.Dims...)
+	switch {
+	case out < in:
+		dims = append(dims, int64(in/out))
+	case out > in:
+		dims = dims[:len(dims)-1]
+	}
+	r := NewArray(to, dims...)
+	if len(dims) == len(x.Dims) {
+		r.Sizes = x.Sizes
+	}
+	step := max(in, out)
+	perIn, perOut := step/in, step/out
+	for i := range r.Len() / perOut {
+		var b uint64
+		var contest Contest
+		certain := true
+		for j := range perIn {
+			e := x.At(i*perIn + j)
+			p, ok := n.pattern(from, e)
+			b |= p << (j * in)
+			certain = certain && ok
+			contest |= e.Contest
+		}
+		for j := range perOut {
+			var e Scalar
+			if certain {
+				e = fromPattern(to, b>>(j*out)&(1<<out-1))
+				e.Contest = contest
+			} else {
+				e = undecidedOf(to, contest)
+			}
+			r.Set(i*perOut+j, e)
+		}
+	}
+	return r
+}
+
+// ReducePrecisionArray is ReducePrecision over an array.
+func (n *Numerics) ReducePrecisionArray(e, m int, x *Array) *Array {
+	r := like(x.Type, x)
+	r.Contest = x.Contest
+	r.Re = &Plane{C: make([]float64, len(x.Re.C))}
+	for i := range r.Re.C {
+		r.Re.set(i, n.reducePrecision(floatTypes[x.Type], e, m, x.Re.at(i)))
+	}
+	return r
+}
+
+// StochasticConvertArray is StochasticConvert over arrays.
+func (n *Numerics) StochasticConvertArray(to hlo.PrimitiveType, x, random *Array) *Array {
+	r := NewArray(to, x.Dims...)
+	r.Sizes = x.Sizes
+	for i := range r.Len() {
+		r.Set(i, n.StochasticConvert(x.Type, to, x.At(i), random.At(i)))
+	}
+	return r
+}
