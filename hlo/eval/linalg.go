@@ -95,9 +95,9 @@ func (a bounds) rowSum() float64 {
 	return norm
 }
 
-// centre splits an element into a value and a bound on its error; ok is false
+// centreOf splits an element into a value and a bound on its error; ok is false
 // where no finite bound exists.
-func centre(s Scalar) (c complex128, e float64, ok bool) {
+func centreOf(s Scalar) (c complex128, e float64, ok bool) {
 	c = complex(s.Re.C, s.Im.C)
 	e = math.Hypot(s.Re.E+math.Abs(s.Re.Lo), s.Im.E+math.Abs(s.Im.Lo))
 	ok = !cmplx.IsNaN(c) && !cmplx.IsInf(c) && !math.IsInf(e, 0) && (s.Re.K|s.Im.K)&^AnyZeroSign == 0
@@ -154,7 +154,7 @@ func (n *Numerics) triangularSolve(a, b *Array, o solveOptions) *Array {
 					at = j*size + i
 				}
 				s := a.At(batch*size*size + at)
-				v, e, ok := centre(s)
+				v, e, ok := centreOf(s)
 				if o.conjugate {
 					v = cmplx.Conj(v)
 				}
@@ -168,7 +168,7 @@ func (n *Numerics) triangularSolve(a, b *Array, o solveOptions) *Array {
 					at = j*cols + i
 				}
 				s := b.At(batch*rows*cols + at)
-				v, e, ok := centre(s)
+				v, e, ok := centreOf(s)
 				usable = usable && ok
 				contest |= s.Contest
 				c.at[i*rhs+j], ce.at[i*rhs+j] = v, e
@@ -326,7 +326,7 @@ func (n *Numerics) cholesky(a *Array, lower bool) *Array {
 		for i := range size {
 			for j := range i + 1 {
 				s := a.At(position(batch, i, j))
-				v, e, ok := centre(s)
+				v, e, ok := centreOf(s)
 				if !lower {
 					v = cmplx.Conj(v)
 				}
