@@ -1,0 +1,343 @@
+package eval
+
+import (
+	"math"
+	"math/bits"
+
+	"github.com/passgate/passgate/hlo"
+)
+
+// Sum accumulates terms that an implementation may add in any order, in any
+// tree and with any fused multiply-adds.
+//
+// Floats: the error of n-1 additions in any order is at most (n-1)u sum|x_i|,
+// and that of a sum of n products at most n*u sum|x_i y_i| (Jeannerod and Rump,
+// "Improved error bounds for inner products in floating-point arithmetic",
+// SIAM J. Matrix Anal. Appl. 34(2), 2013; u is half the distance of 1 and the
+// next value). Where all terms are multiples of one power of two q and
+// sum|x_i| <= 2^p q (p: the precision with the hidden bit), every partial sum
+// is a value of the type and the sum is exact.
+type Sum struct {
+	n         *Numerics
+	t         hlo.PrimitiveType
+	re, im    floatSum
+	i         int64
+	size      float64 // integers: sum of magnitudes
+	undecided bool
+	contest   Contest
+}
+
+// floatSum is the sum of real terms.
+type floatSum struct {
+	sum      dd
+	size     float64 // sum of |x|+E
+	pos, neg float64 // of the positive and the negative terms
+	err      float64 // sum of E
+	unit     int     // exponent of the largest q that all terms are multiples of
+	terms    int     // nonzero terms
+	products bool
+	definite Class // infinities and NaNs that are terms for certain
+	may      Class // possible ones
+	any      bool  // an undecided term
+}
+
+const noUnit = math.MaxInt32
+
+// unitExponent is the exponent of the lowest set bit of a finite x != 0.
+func unitExponent(x float64) int {
+	b := math.Float64bits(x)
+	e := int(b >> 52 & 0x7ff)
+	m := b & (1<<52 - 1)
+	if e == 0 {
+		e = 1
+	} else {
+		m |= 1 << 52
+	}
+	return e - 1075 + bits.TrailingZeros64(m)
+}
+
+// NewSum starts an empty sum (value 0) of type t: integers wrap, pred is
+// logical or.
+func (n *Numerics) NewSum(t hlo.PrimitiveType) Sum {
+	return Sum{n: n, t: t, re: floatSum{unit: noUnit}, im: floatSum{unit: noUnit}}
+}
+
+// Add adds one term.
+func (s *Sum) Add(x Scalar) {
+	s.contest |= x.Contest
+	switch {
+	case s.t.IsComplex():
+		f := realType(s.t)
+		s.re.add(s.n, f, x.Re)
+		s.im.add(s.n, f, x.Im)
+	case s.t.IsFloat():
+		s.re.add(s.n, floatTypes[s.t], x.Re)
+	default:
+		s.addInt(x)
+	}
+}
+
+func (s *Sum) addInt(x Scalar) {
+	switch {
+	case s.t == hlo.Pred:
+		if !x.Undecided && x.I != 0 {
+			s.i = 1
+		}
+	default:
+		s.i += x.I
+		s.size += math.Abs(float64(x.I))
+	}
+	s.undecided = s.undecided || x.Undecided
+}
+
+// AddProduct adds the product of two values of the sum's type.
+func (s *Sum) AddProduct(x, y Scalar) {
+	s.contest |= x.Contest | y.Contest
+	switch {
+	case s.t.IsComplex():
+		f := realType(s.t)
+		s.re.addProduct(s.n, f, x.Re, y.Re)
+		s.re.addProduct(s.n, f, neg(x.Im), y.Im)
+		s.im.addProduct(s.n, f, x.Re, y.Im)
+		s.im.addProduct(s.n, f, x.Im, y.Re)
+	case s.t.IsFloat():
+		s.re.addProduct(s.n, floatTypes[s.t], x.Re, y.Re)
+	default:
+		x.Contest, y.Contest = 0, 0
+		p := intBinary(hlo.OpMultiply, s.t, x, y)
+		if !p.Undecided && s.t.IsSigned() {
+			s.size += math.Abs(float64(x.I)*float64(y.I)) - math.Abs(float64(p.I))
+		}
+		s.addInt(p)
+	}
+}
+
+// Result is the set of sums; the Sum may be added to afterwards.
+func (s *Sum) Result() Scalar {
+	r := Scalar{Contest: s.contest}
+	switch {
+	case s.t.IsComplex():
+		r.Re, r.Im = s.re.result(s.n, realType(s.t)), s.im.result(s.n, realType(s.t))
+		return r
+	case s.t.IsFloat():
+		r.Re = s.re.result(s.n, floatTypes[s.t])
+		return r
+	}
+	r.I = s.t.Canonical(s.i)
+	if s.undecided && !(s.t == hlo.Pred && s.i != 0) {
+		r.I, r.Undecided = 0, true
+	}
+	if s.t.IsSigned() && s.size > float64(maxInt(s.t)) {
+		r.Contest |= SignedOverflow
+	}
+	return r
+}
+
+func (s *floatSum) add(n *Numerics, f *floatType, x Num) {
+	if !n.Bounds {
+		s.terms++
+		if f.wide {
+			s.sum = s.sum.addExact(x.C)
+		} else {
+			s.sum.hi += x.C
+		}
+		return
+	}
+	if !(x.E < inf) {
+		s.any = true
+		return
+	}
+	if x.K&specials != 0 || !finite(x.C) {
+		s.may |= x.class() & specials
+		if !finite(x.C) {
+			if x.K&specials == 0 || x.C != x.C {
+				s.definite |= Num{C: x.C}.class()
+			}
+			return
+		}
+	}
+	if x.zero() {
+		return
+	}
+	e := x.E
+	if f.flush {
+		e += f.slack(x)
+	}
+	s.term(dd{x.C, x.Lo}, e)
+	if x.C != 0 {
+		s.unit = min(s.unit, unitExponent(x.C))
+	}
+}
+
+// term adds a value with its error.
+func (s *floatSum) term(x dd, e float64) {
+	s.terms++
+	s.sum = s.sum.add(x)
+	a := math.Abs(x.hi) + e
+	s.size += a
+	s.err += e
+	if x.hi+e > 0 {
+		s.pos += x.hi + e
+	}
+	if x.hi-e < 0 {
+		s.neg += e - x.hi
+	}
+}
+
+// addExact adds a float64 that may be infinite or NaN.
+func (x dd) addExact(y float64) dd {
+	s := twoSum(x.hi, y)
+	if !finite(s.hi) {
+		return dd{s.hi, 0}
+	}
+	return dd{s.hi, x.lo + s.lo}
+}
+
+func (s *floatSum) addProduct(n *Numerics, f *floatType, x, y Num) {
+	s.products = true
+	if !n.Bounds {
+		s.terms++
+		if f.wide {
+			p := twoProd(x.C, y.C)
+			if !finite(p.hi) {
+				p.lo = 0
+			}
+			s.sum = s.sum.addExact(p.hi)
+			s.sum.lo += p.lo
+		} else {
+			s.sum.hi += x.C * y.C
+		}
+		return
+	}
+	if !x.plain() || !y.plain() {
+		s.add(n, f, n.mul(f, x, y))
+		return
+	}
+	if x.zero() || y.zero() {
+		return
+	}
+	ex, ey := x.E+f.slack(x), y.E+f.slack(y)
+	e := math.Abs(x.C)*ey + math.Abs(y.C)*ex + ex*ey
+	if !(e < inf) {
+		s.any = true
+		return
+	}
+	p := dd{x.C * y.C, 0}
+	if f.wide {
+		p = dd{x.C, x.Lo}.mul(dd{y.C, y.Lo})
+		if math.Abs(p.hi) < 0x1p-960 {
+			e += wideUnderflow
+		}
+		if !finite(p.hi) {
+			s.may |= Num{C: x.C * y.C}.class()
+			s.definite |= Num{C: x.C * y.C}.class()
+			return
+		}
+	}
+	s.term(p, e)
+	if x.C != 0 && y.C != 0 {
+		s.unit = min(s.unit, unitExponent(x.C)+unitExponent(y.C))
+	}
+}
+
+// exactSum reports whether every partial sum of terms that are multiples of
+// 2^unit, of total size, is a value of a type of precision 1-log2(eps).
+func (f *floatType) exactSum(unit int, size float64) bool {
+	if unit == noUnit {
+		return true
+	}
+	q := math.Ldexp(1, unit)
+	if size > q*2/f.eps || size > f.max || q < f.minSub {
+		return false
+	}
+	return !f.flush || q >= f.minNormal
+}
+
+// accumulator is the type in which products of type f are summed: XLA's
+// backends sum products of types below f32 in f32 (cpu_compiler.cc:
+// ChangeOpDataType and float normalization for dot and convolution;
+// algebraic_simplifier.cc: strength-reduced dots).
+func (f *floatType) accumulator() *floatType {
+	if f.MantissaBits < 23 {
+		return floatTypes[hlo.F32]
+	}
+	return f
+}
+
+func (s *floatSum) result(n *Numerics, f *floatType) Num {
+	if !n.Bounds {
+		if f.wide {
+			if !finite(s.sum.hi) {
+				return Num{C: s.sum.hi}
+			}
+			return Num{C: s.sum.float()}
+		}
+		return Num{C: f.Round(s.sum.hi)}
+	}
+	if s.any {
+		return anyNum
+	}
+	if s.definite&MayNaN != 0 || s.definite&MayPosInf != 0 && s.definite&MayNegInf != 0 {
+		return special(MayNaN)
+	}
+	acc := f
+	if s.products {
+		acc = f.accumulator()
+	}
+	c, k := s.sum, s.may
+	if s.pos+s.err >= acc.overflow {
+		k |= MayPosInf
+	}
+	if s.neg+s.err >= acc.overflow {
+		k |= MayNegInf
+	}
+	if k&MayPosInf != 0 && k&MayNegInf != 0 {
+		k |= MayNaN
+	}
+	if s.definite != 0 {
+		return special(s.definite | k&MayNaN)
+	}
+	if s.err == 0 && acc.exactSum(s.unit, s.size) {
+		r := n.settle(f, c.hi, c.lo, 0, 0.5, k)
+		if r.C == 0 {
+			r.K |= AnyZeroSign
+		}
+		return r
+	}
+	ops := s.terms - 1
+	if s.products {
+		ops++
+	}
+	return n.settleSum(f, acc, c, s.err, s.size, ops, k)
+}
+
+// settleSum is the result of a sum that ops roundings in type acc may disturb.
+func (n *Numerics) settleSum(f, acc *floatType, c dd, err, size float64, ops int, k Class) Num {
+	e := err + float64(ops)*(acc.eps/2)*size*(1+0x1p-40)
+	if acc.flush {
+		e += float64(ops) * acc.minNormal
+	}
+	b := 0.0
+	switch {
+	case acc != f && f.MantissaBits < 7:
+		b = 0.5 + 0x1p-5 // rounded to f16 first, then to an 8-bit type
+	case acc != f || ops == 0:
+		b = 0.5
+	}
+	if e == 0 {
+		b = 0.5
+	}
+	if f.wide {
+		e += size * 0x1p-100 * float64(ops+1)
+	} else {
+		e += size * 0x1p-52 * 0x1p-40 * float64(ops+1)
+	}
+	if c.hi == 0 {
+		k |= AnyZeroSign
+	}
+	lo := c.lo
+	if !f.wide {
+		c.hi, lo = c.float(), 0
+	}
+	return n.settle(f, c.hi, lo, e, b, k)
+}
