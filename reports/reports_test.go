@@ -1,0 +1,384 @@
+package reports_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"pgregory.net/rapid"
+
+	"github.com/passgate/passgate/gate"
+	"github.com/passgate/passgate/reports"
+)
+
+// hostile is text as a pull request or a compiler could write it.
+const hostile = "@octocat <img src=x onerror=alert(1)> [x](http://evil.example) www.evil.example #1 `code` ````long```` | \u202egnp.exe\u2066 \x1b[31m \x00 </details>\n::set-output name=x::y\n-->"
+
+func sample(text string) *gate.Result {
+	return &gate.Result{
+		Schema: gate.Schema, Verdict: gate.Blocked, Reasons: []string{"1 finding new", text}, Seed: 7,
+		Base:   gate.Build{Spec: "./base.so", ID: "sha256:0", Kind: "executable", Platform: "cpu", API: "0.106"},
+		Head:   gate.Build{Spec: text, ID: "sha256:1", Kind: "executable", Platform: text, API: "0.115"},
+		Passes: []gate.PassResult{{Name: "algsimp", Weight: 6, Reason: text, Ran: 4, Fired: 2, Cases: 1}},
+		Totals: gate.Totals{Cases: 3, Executed: 2, JudgedElements: 12, Infrastructure: 1},
+		Cases: []gate.CaseResult{
+			{ID: "a", Outcome: gate.CaseFinding, Finding: "f-0123456789ab", Base: gate.Right, Head: gate.Wrong, Hash: strings.Repeat("0", 64), Detail: text,
+				Streams: []gate.StreamResult{{Name: "own", Flags: "comparison", Base: gate.Right, Head: gate.Wrong, Judged: 12}}},
+			{ID: text, Outcome: gate.CaseOK, Base: gate.Right, Head: gate.Right, Hash: strings.Repeat("1", 64), Streams: []gate.StreamResult{}},
+			{ID: "c", Outcome: gate.CaseInfrastructure, Base: gate.Infrastructure, Head: gate.Right, Hash: strings.Repeat("2", 64), Detail: text, Streams: []gate.StreamResult{}},
+		},
+		Findings: []gate.Finding{
+			{ID: "f-0123456789ab", Class: gate.Miscompile, Status: gate.New, Blocking: true, Case: "a", Stream: "own", Flags: "comparison",
+				Witnesses: []string{"execution"}, Output: "0", Elements: 12, Wrong: 3, First: gate.First{At: []int64{1, 2}, Base: text, Head: "2", Legal: "{1}"},
+				Minimal: "HloModule a\n" + text + "\n```````\n", Instructions: 4, Base: gate.Right, Head: gate.Wrong, Confirmed: "3 of 3", Detail: text,
+				CaseFile: []byte("-- module.hlo --\n"), MinimalFile: []byte("-- module.hlo --\n")},
+			{ID: "f-ba9876543210", Class: gate.Crash, Status: gate.Fixed, Case: text, Stream: "random", Flags: "default", Witnesses: []string{"execution"},
+				First: gate.First{At: []int64{}}, Base: gate.Crashed, Head: gate.Right, Detail: text, Pass: &gate.PassStep{Pipeline: "simplification", Index: 1, Name: text}},
+		},
+		Statistics: gate.Statistics{Cells: []gate.Cell{{Dtype: "f32", Stream: "random", Elements: 4, HeadWorse: 1}}, Null: gate.Null{Interval: [2]float64{0, 1}}},
+	}
+}
+
+func schema(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	s, err := jsonschema.NewCompiler().Compile(filepath.Join("schema", "result-v1.schema.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestJSONFollowsTheSchema(t *testing.T) {
+	out, err := reports.Render(reports.JSON, sample(hostile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(out))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := schema(t).Validate(v); err != nil {
+		t.Error(err)
+	}
+	v.(map[string]any)["surprise"] = true
+	if schema(t).Validate(v) == nil {
+		t.Error("the schema accepts a member that the format does not have")
+	}
+	delete(v.(map[string]any), "surprise")
+	v.(map[string]any)["findings"].([]any)[1].(map[string]any)["blocking"] = true
+	if schema(t).Validate(v) == nil {
+		t.Error("the schema accepts a fixed finding that blocks")
+	}
+}
+
+func TestJSONReadsBack(t *testing.T) {
+	want := sample(hostile)
+	out, _ := reports.Render(reports.JSON, want)
+	var got gate.Result
+	if err := json.Unmarshal(out, &got); err != nil {
+		t.Fatal(err)
+	}
+	again, _ := reports.Render(reports.JSON, &got)
+	if !bytes.Equal(out, again) {
+		t.Errorf("written and read: %s\nwritten again: %s", out, again)
+	}
+}
+
+var (
+	fence = regexp.MustCompile("(?m)^(`{3,})[a-z]*$")
+)
+
+// outside is Markdown without its fenced blocks and code spans: the part in
+// which GitHub acts on what it reads.
+func outside(t *testing.T, md string) string {
+	t.Helper()
+	var b strings.Builder
+	open := ""
+	for _, l := range strings.Split(md, "\n") {
+		m := fence.FindString(l)
+		switch {
+		case open == "" && m != "":
+			open = m
+		case open != "" && strings.TrimRight(l, "`") == "" && len(l) >= len(open):
+			open = ""
+		case open == "":
+			b.WriteString(stripSpans(l) + "\n")
+		}
+	}
+	if open != "" {
+		t.Error("a code fence is not closed")
+	}
+	return b.String()
+}
+
+// stripSpans removes code spans as CommonMark finds them: a run of back-ticks
+// ends at the next run of the same length.
+func stripSpans(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		if s[i] != '`' {
+			b.WriteByte(s[i])
+			i++
+			continue
+		}
+		n := 0
+		for i+n < len(s) && s[i+n] == '`' {
+			n++
+		}
+		end := -1
+		for j := i + n; j < len(s); {
+			if s[j] != '`' {
+				j++
+				continue
+			}
+			k := 0
+			for j+k < len(s) && s[j+k] == '`' {
+				k++
+			}
+			if k == n {
+				end = j + k
+				break
+			}
+			j += k
+		}
+		if end < 0 {
+			b.WriteString(s[i : i+n])
+			i += n
+			continue
+		}
+		i = end
+	}
+	return b.String()
+}
+
+func TestMarkdownIsNeutral(t *testing.T) {
+	for _, format := range []reports.Format{reports.Comment, reports.Summary} {
+		check := func(t interface {
+			Helper()
+			Errorf(string, ...any)
+		}, out string, text string) {
+			t.Helper()
+			for _, bad := range []string{"\u202e", "\u2066", "\x1b", "\x00"} {
+				if strings.Contains(out, bad) {
+					t.Errorf("%s: %q is left", format, bad)
+				}
+			}
+		}
+		out, err := reports.Render(format, sample(hostile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(t, string(out), hostile)
+		rest := outside(t, string(out))
+		for _, bad := range []string{"@octocat", "<img", "evil.example", "#1 ", "](", "::set-output", "onerror"} {
+			if strings.Contains(rest, bad) {
+				t.Errorf("%s: %q stands outside of code:\n%s", format, bad, rest)
+			}
+		}
+	}
+}
+
+func TestMarkdownIsNeutralForAnyText(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		parts := rapid.SliceOfN(rapid.SampledFrom([]string{"`", "``", "````", "@user", "<b>", "|", "\n", "-->", " ", "x", "http://a.b", "\\", "\u202e", "```\n", "~~~"}), 0, 12).Draw(t, "parts")
+		text := strings.Join(parts, "")
+		r := sample(text)
+		for _, format := range []reports.Format{reports.Comment, reports.Summary} {
+			out, err := reports.Render(format, r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			open := ""
+			for _, l := range strings.Split(string(out), "\n") {
+				m := fence.FindString(l)
+				switch {
+				case open == "" && m != "":
+					open = m
+				case open != "" && strings.TrimRight(l, "`") == "" && len(l) >= len(open):
+					open = ""
+				case open == "":
+					rest := stripSpans(l)
+					if strings.Contains(rest, "@user") || strings.Contains(rest, "<b>") || strings.Contains(rest, "http:") {
+						t.Fatalf("%s: %q leaks from %q", format, rest, l)
+					}
+				}
+			}
+			if open != "" {
+				t.Fatalf("%s: open fence", format)
+			}
+		}
+	})
+}
+
+func TestCommentHasMarkerAndFits(t *testing.T) {
+	r := sample("x")
+	for range 200 {
+		f := r.Findings[0]
+		f.Minimal = strings.Repeat("  a = f32[] parameter(0)\n", 500)
+		r.Findings = append(r.Findings, f)
+	}
+	out, err := reports.Render(reports.Comment, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(string(out), reports.Marker+"\n") {
+		t.Error("the comment does not start with its marker")
+	}
+	if len(out) > 65536 {
+		t.Errorf("the comment has %d bytes, GitHub takes 65536", len(out))
+	}
+	if !strings.Contains(string(out), "more new findings") {
+		t.Error("the comment does not say that it leaves findings out")
+	}
+}
+
+func TestXMLIsWellFormed(t *testing.T) {
+	out, err := reports.Render(reports.JUnit, sample(hostile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var suites struct {
+		Failures int `xml:"failures,attr"`
+		Errors   int `xml:"errors,attr"`
+		Cases    []struct {
+			Name string `xml:"name,attr"`
+		} `xml:"testsuite>testcase"`
+	}
+	if err := xml.Unmarshal(out, &suites); err != nil {
+		t.Fatal(err)
+	}
+	if suites.Failures != 1 || suites.Errors != 1 || len(suites.Cases) != 3 {
+		t.Errorf("got %d failures, %d errors, %d cases; want 1, 1, 3", suites.Failures, suites.Errors, len(suites.Cases))
+	}
+}
+
+func TestHTMLIsWellFormedAndInert(t *testing.T) {
+	out, err := reports.Render(reports.HTML, sample(hostile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := xml.NewDecoder(bytes.NewReader(out))
+	d.Strict, d.AutoClose, d.Entity = false, []string{"meta", "img"}, xml.HTMLEntity
+	var open []string
+	for {
+		tok, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch e := tok.(type) {
+		case xml.StartElement:
+			open = append(open, e.Name.Local)
+			if e.Name.Local == "img" || e.Name.Local == "script" {
+				t.Errorf("element %s came through", e.Name.Local)
+			}
+		case xml.EndElement:
+			if last := open[len(open)-1]; last != e.Name.Local {
+				t.Fatalf("</%s> closes <%s>", e.Name.Local, last)
+			}
+			open = open[:len(open)-1]
+		}
+	}
+	if len(open) != 0 {
+		t.Errorf("left open: %v", open)
+	}
+	if strings.Contains(string(out), "\u202e") {
+		t.Error("a bidi control is left")
+	}
+}
+
+func TestSARIF(t *testing.T) {
+	out, err := reports.Render(reports.SARIF, sample(hostile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log struct {
+		Version string
+		Runs    []struct {
+			Tool struct {
+				Driver struct {
+					Rules []struct{ ID string }
+				}
+			}
+			Results []struct {
+				RuleID    string
+				RuleIndex int
+				Level     string
+				Locations []struct {
+					PhysicalLocation struct {
+						ArtifactLocation struct{ URI string }
+						Region           struct{ StartLine int }
+					}
+				}
+			}
+		}
+	}
+	if err := json.Unmarshal(out, &log); err != nil {
+		t.Fatal(err)
+	}
+	run := log.Runs[0]
+	if log.Version != "2.1.0" || len(run.Results) != 2 {
+		t.Fatalf("got version %s with %d results", log.Version, len(run.Results))
+	}
+	for i, want := range []string{"error", "note"} {
+		got := run.Results[i]
+		if got.Level != want {
+			t.Errorf("result %d has level %s, want %s", i, got.Level, want)
+		}
+		if run.Tool.Driver.Rules[got.RuleIndex].ID != got.RuleID {
+			t.Errorf("result %d: rule index %d is not %s", i, got.RuleIndex, got.RuleID)
+		}
+		uri := got.Locations[0].PhysicalLocation.ArtifactLocation.URI
+		if !regexp.MustCompile(`^cases/[A-Za-z0-9%._~!$&'()*+,;=:@/-]+$`).MatchString(uri) || strings.Contains(uri, "..") {
+			t.Errorf("result %d: bad URI %q", i, uri)
+		}
+	}
+}
+
+func TestWrite(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "out")
+	r := sample("x")
+	if err := reports.Write(dir, r); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"result.json", "comment.md", "summary.md", "report.html", "results.sarif", "junit.xml",
+		"findings/f-0123456789ab/case", "findings/f-0123456789ab/minimal.case", "findings/f-0123456789ab/finding.json", "findings/f-0123456789ab/README.md"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			t.Error(err)
+		}
+	}
+	// A second run replaces the findings of the first, and nothing else.
+	other := filepath.Join(dir, "findings", "notes")
+	if err := os.WriteFile(other, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r.Findings = r.Findings[1:]
+	if err := reports.Write(dir, r); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "findings", "f-0123456789ab")); err == nil {
+		t.Error("a finding of the first run is still there")
+	}
+	if _, err := os.Stat(other); err != nil {
+		t.Error("somebody else's file is gone")
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, ".passgate-*")); len(left) != 0 {
+		t.Errorf("temporary files are left: %v", left)
+	}
+}
+
+func TestUnknownFormat(t *testing.T) {
+	if _, err := reports.Render("pdf", sample("")); err == nil {
+		t.Error("no error")
+	}
+}
