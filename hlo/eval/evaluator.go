@@ -143,6 +143,7 @@ func (e *Evaluator) RunComputation(c *hlo.Computation, args []*Value) (*Value, e
 type program struct {
 	instructions []*hlo.Instruction
 	operands     [][]int // slots of the operands
+	elements     []int64 // the elements of the largest array in the result
 	release      [][]int // slots that are not needed after the instruction
 	root         int
 }
@@ -177,7 +178,12 @@ func (e *Evaluator) program(c *hlo.Computation) (*program, error) {
 					return nil, &ModuleError{in.Name, "its operands form a cycle"}
 				}
 			}
+			n := int64(0)
+			for _, s := range in.Shape.Leaves() {
+				n = max(n, s.Elems())
+			}
 			p.instructions = append(p.instructions, in)
+			p.elements = append(p.elements, n)
 			p.operands = append(p.operands, ops)
 			stack = stack[:len(stack)-1]
 		default:
@@ -213,6 +219,9 @@ func (e *Evaluator) call(c *hlo.Computation, args []*Value) (*Value, error) {
 		for _, s := range p.operands[i] {
 			operands = append(operands, slots[s])
 		}
+		if n := p.elements[i]; n > e.opts.MaxElements && in.Op != hlo.OpParameter {
+			return nil, unsupported(in, "an array of %d elements (limit %d)", n, e.opts.MaxElements)
+		}
 		v, err := e.instruction(in, operands, args)
 		if err != nil {
 			return nil, err
@@ -243,11 +252,6 @@ func (e *Evaluator) instruction(in *hlo.Instruction, operands, args []*Value) (*
 	}
 	if want := in.Op.Arity(); want != hlo.Variadic && want != len(operands) {
 		return nil, &ModuleError{in.Name, fmt.Sprintf("%v takes %d operands, has %d", in.Op, want, len(operands))}
-	}
-	for _, s := range in.Shape.Leaves() {
-		if n := s.Elems(); n > e.opts.MaxElements {
-			return nil, &Unsupported{in.Op, in.Name, fmt.Sprintf("an array of %d elements (limit %d)", n, e.opts.MaxElements)}
-		}
 	}
 	v, err := e.eval(in, operands)
 	if err != nil {

@@ -625,7 +625,8 @@ func (n *Numerics) combine(kind bodyKind, t hlo.PrimitiveType, x Scalar, terms [
 			switch {
 			case i == 0 && !maybe(i):
 				r = s
-			case !n.Bounds && !maybe(i):
+			case !n.Bounds && !maybe(i): // exact mode: the last one in order
+				s.Contest |= r.Contest | OrderDependent
 				r = s
 			default:
 				r = n.orderFree(t, r, s)

@@ -370,7 +370,7 @@ func (e *Evaluator) convolution(in *hlo.Instruction, a []*Array) (*Array, error)
 	out := NewArray(in.Shape.Type, int64(groups), int64(batch), int64(positions), int64(groupOut))
 	block := max(1, (1<<20)/max(1, inner))
 	index := make([]int32, 0, min(block, batch*positions)*inner)
-	skip := plan.padded && k.special()
+	skip := plan.padded && k.anySpecial()
 	for g := range groups {
 		firstBatch, firstFeature := 0, g*kernelFeatures
 		if batches > 1 {
@@ -418,10 +418,10 @@ func (e *Evaluator) convolution(in *hlo.Instruction, a []*Array) (*Array, error)
 	return out.Reshape(split...).transpose(order).Reshape(in.Shape.Dims...), nil
 }
 
-// special says whether any element is or may be NaN or infinite.
-func (a *Array) special() bool { return a.Re.special() || a.Im.special() }
+// anySpecial says whether any element is or may be NaN or infinite.
+func (a *Array) anySpecial() bool { return a.Re.anySpecial() || a.Im.anySpecial() }
 
-func (p *Plane) special() bool {
+func (p *Plane) anySpecial() bool {
 	if p == nil {
 		return false
 	}

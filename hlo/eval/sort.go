@@ -381,6 +381,10 @@ func (s *sorter) settle(out []*Array, index []int32, o openRow, budget *int) err
 					continue
 				}
 				for k := g[0]; k < g[1]; k++ {
+					if !s.e.num.Bounds { // exact mode keeps the order of a stable sort
+						u = out[i].At(o.from + k)
+						u.Contest |= OrderDependent
+					}
 					out[i].Set(o.from+k, u)
 				}
 			}
