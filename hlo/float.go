@@ -76,12 +76,27 @@ func (f *FloatFormat) MinSubnormal() float64 {
 // NaN gives NaN where the format has one; in f4 and f6 it gives -0
 // (ml_dtypes' conversion; no HLO rule exists).
 func (f *FloatFormat) Round(x float64) float64 {
-	if f.MantissaBits == 52 {
+	switch f.MantissaBits {
+	case 52:
 		return x
-	}
-	if f.MantissaBits == 23 {
+	case 23:
 		return float64(float32(x))
+	case 0:
+		return f.roundE8M0(x)
 	}
+	// The common case: normal before and after rounding. Adding half an ULP
+	// less one bit, plus the last bit kept, rounds the pattern to nearest even.
+	b := math.Float64bits(x)
+	if e := int(b>>52&0x7ff) - 1023; e >= 1-f.Bias && e < f.maxExp() {
+		drop := 52 - uint(f.MantissaBits)
+		b += 1<<(drop-1) - 1 + b>>drop&1
+		return math.Float64frombits(b &^ (1<<drop - 1))
+	}
+	return f.roundSlow(x)
+}
+
+// roundSlow is Round for any x and the formats with a sign below f32.
+func (f *FloatFormat) roundSlow(x float64) float64 {
 	if x != x {
 		if !f.HasNaN {
 			return math.Copysign(0, -1)
@@ -89,12 +104,6 @@ func (f *FloatFormat) Round(x float64) float64 {
 		return x
 	}
 	a := math.Abs(x)
-	if !f.Signed {
-		if x <= 0 || a > math.MaxFloat64 {
-			return math.NaN() // e8m0 has neither zero, sign nor infinity
-		}
-		return f.roundE8M0(a)
-	}
 	if a == 0 {
 		if !f.NegZero {
 			return 0
@@ -126,11 +135,16 @@ func (f *FloatFormat) Round(x float64) float64 {
 	return math.Copysign(r, x)
 }
 
-func (f *FloatFormat) roundE8M0(a float64) float64 {
-	frac, e := math.Frexp(a) // frac in [0.5, 1)
+// roundE8M0 rounds to the nearest power of two, halfway cases up; what is not
+// positive or rounds beyond 2^127 is NaN, and between 2^-127 and 2^-126 the
+// upper one is taken (EmitF32ToF8e8m0fnu in xla/service/elemental_ir_emitter.cc).
+func (f *FloatFormat) roundE8M0(x float64) float64 {
+	if !(x > 0) || x > math.MaxFloat64 {
+		return math.NaN()
+	}
+	frac, e := math.Frexp(x) // frac in [0.5, 1)
 	e--
-	// Halfway between 2^e and 2^(e+1) is 1.5*2^e: ties go to the even code.
-	if frac > 0.75 || frac == 0.75 && (e+f.Bias)&1 == 1 {
+	if frac >= 0.75 || e == -f.Bias && frac > 0.5 {
 		e++
 	}
 	if e < -f.Bias {
@@ -152,26 +166,34 @@ func (f *FloatFormat) Ulp(x float64) float64 {
 	}
 	_, e := math.Frexp(a)
 	q := e - 1 - f.MantissaBits
-	if lo := 1 - f.Bias - f.MantissaBits; q < lo || a == 0 {
+	lo := 1 - f.Bias - f.MantissaBits
+	if !f.Signed {
+		lo = -f.Bias
+	}
+	if q < lo || a == 0 {
 		q = lo
 	}
 	return math.Ldexp(1, q)
 }
 
-// Bits encodes x, which is rounded first, as the format's bit pattern. NaN is
-// the quiet NaN of the format (sign kept where the format has a NaN sign).
+// Bits encodes x, which is rounded first, as the format's bit pattern. A NaN
+// keeps its sign, and the high bits of its payload, as far as the format has
+// them.
 func (f *FloatFormat) Bits(x float64) uint64 {
 	switch f.MantissaBits {
 	case 52:
 		return math.Float64bits(x)
 	case 23:
-		if x != x { // keep payload and sign as far as they fit
-			b := math.Float64bits(x)
-			return b>>63<<31 | 0x7fc00000 | b>>29&0x3fffff
+		if x == x {
+			return uint64(math.Float32bits(float32(x)))
 		}
-		return uint64(math.Float32bits(float32(x)))
 	}
-	x = f.Round(x)
+	r := f.Round(x)
+	if x == x {
+		x = r
+	} else if r == r { // no NaN in the format
+		x = r
+	}
 	signBit := uint64(1) << (f.ExponentBits + f.MantissaBits)
 	var sign uint64
 	if f.Signed && math.Signbit(x) {
@@ -181,7 +203,11 @@ func (f *FloatFormat) Bits(x float64) uint64 {
 	if x != x {
 		switch {
 		case f.IEEE:
-			return sign | expOnes | 1<<(f.MantissaBits-1)
+			m := math.Float64bits(x) >> (52 - f.MantissaBits) & (1<<f.MantissaBits - 1)
+			if m == 0 { // the payload does not fit: quiet
+				m = 1 << (f.MantissaBits - 1)
+			}
+			return sign | expOnes | m
 		case f.NegZero: // fn
 			return sign | expOnes | (1<<f.MantissaBits - 1)
 		case !f.Signed:
@@ -206,17 +232,16 @@ func (f *FloatFormat) Bits(x float64) uint64 {
 	return sign | uint64(e-1+f.Bias)<<f.MantissaBits | m
 }
 
-// FromBits decodes a bit pattern. NaN payloads are kept for f32 and f64 only.
+// FromBits decodes a bit pattern. A NaN keeps its sign and payload, in the
+// high bits of the float64's, so that Bits gives the pattern back.
 func (f *FloatFormat) FromBits(b uint64) float64 {
 	switch f.MantissaBits {
 	case 52:
 		return math.Float64frombits(b)
 	case 23:
-		v := math.Float32frombits(uint32(b))
-		if v != v {
-			return math.Float64frombits(b>>31<<63 | 0x7ff0000000000000 | b&0x7fffff<<29)
+		if v := math.Float32frombits(uint32(b)); v == v {
+			return float64(v)
 		}
-		return float64(v)
 	}
 	m := b & (1<<f.MantissaBits - 1)
 	e := int(b >> f.MantissaBits & (1<<f.ExponentBits - 1))
@@ -232,7 +257,7 @@ func (f *FloatFormat) FromBits(b uint64) float64 {
 	case f.IEEE && e == ones && m == 0:
 		v = math.Inf(1)
 	case f.IEEE && e == ones:
-		v = math.NaN()
+		v = math.Float64frombits(0x7ff<<52 | m<<(52-f.MantissaBits))
 	case f.HasNaN && !f.IEEE && f.NegZero && e == ones && m == 1<<f.MantissaBits-1:
 		v = math.NaN()
 	case f.HasNaN && !f.NegZero && neg && e == 0 && m == 0:
