@@ -19,6 +19,8 @@ type Literal struct {
 	// DynamicSizes are the run-time sizes of an array with dynamic dimensions,
 	// one per dimension; nil when all are static.
 	DynamicSizes []int32
+	// Unknown are the fields of the wire message that this schema lacks.
+	Unknown []byte
 }
 
 // NewLiteral makes an all-zero literal of the shape.

@@ -16,6 +16,8 @@ type Shape struct {
 	// Elements are the element shapes of a tuple, or the one shape inside a
 	// buffer.
 	Elements []*Shape
+	// Unknown are the fields of the wire message that this schema lacks.
+	Unknown []byte
 }
 
 // Unbounded is the size of a dynamic dimension without a bound (`?`).
@@ -33,6 +35,8 @@ type Layout struct {
 	SplitConfigs               []SplitConfig
 	PhysicalShape              *Shape
 	DynamicMetadataPrefixBytes int64
+	// Unknown are the fields of the wire message that this schema lacks.
+	Unknown []byte
 }
 
 // TileCombine is the tile size `*`: the dimension is combined with the next
@@ -49,6 +53,15 @@ type DimLevel struct {
 type SplitConfig struct {
 	Dimension    int64
 	SplitIndices []int64
+}
+
+// DefaultLayout is the row-major layout of an array of the given rank.
+func DefaultLayout(rank int) *Layout {
+	l := &Layout{MinorToMajor: make([]int64, rank)}
+	for i := range l.MinorToMajor {
+		l.MinorToMajor[i] = int64(rank - 1 - i)
+	}
+	return l
 }
 
 // ArrayShape makes a static array shape without a layout.
