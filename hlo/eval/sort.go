@@ -48,19 +48,19 @@ func (e *Evaluator) sort(in *hlo.Instruction, a []*Array) (*Value, error) {
 		s.operands = append(s.operands, x.transpose(order))
 	}
 	args := make([]Scalar, 2*len(a))
-	compare := keyComparison(comparator.comp)
-	s.less = func(i, j int) (Scalar, error) {
+	compare := keyComparison(&e.num, comparator.comp, s.operands)
+	s.less = func(i, j int) (answer, error) {
 		if compare != nil {
-			return compare(&e.num, s.operands, i, j), nil
+			return compare(i, j), nil
 		}
 		for k, x := range s.operands {
 			args[2*k], args[2*k+1] = x.At(i), x.At(j)
 		}
 		r, err := comparator.call(args...)
 		if err != nil {
-			return Scalar{}, err
+			return answer{}, err
 		}
-		return r[0], nil
+		return answerOf(r[0]), nil
 	}
 	sorted, err := s.run()
 	if err != nil {
@@ -72,9 +72,17 @@ func (e *Evaluator) sort(in *hlo.Instruction, a []*Array) (*Value, error) {
 	return arraysValue(in.Shape.IsTuple(), sorted), nil
 }
 
+// answer is the value of a comparison.
+type answer struct {
+	yes, undecided bool
+	contest        Contest
+}
+
+func answerOf(s Scalar) answer { return answer{s.I != 0, s.Undecided, s.Contest} }
+
 // keyComparison recognises a comparator that only compares its two parameters
-// of one operand with LT or GT.
-func keyComparison(c *hlo.Computation) func(n *Numerics, operands []*Array, i, j int) Scalar {
+// of one operand with LT or GT. The comparison takes indices into the operands.
+func keyComparison(n *Numerics, c *hlo.Computation, operands []*Array) func(i, j int) answer {
 	root := c.Root
 	if root.Op != hlo.OpCompare || len(root.Operands) != 2 {
 		return nil
@@ -88,29 +96,42 @@ func keyComparison(c *hlo.Computation) func(n *Numerics, operands []*Array, i, j
 	if p/2 != q/2 || p == q || direction != "LT" && direction != "GT" {
 		return nil
 	}
-	t := x.Shape.Type
-	k, swap := int(p/2), p > q
-	return func(n *Numerics, operands []*Array, i, j int) Scalar {
-		if swap {
-			i, j = j, i
+	return compareElements(n, operands[p/2], (direction == "GT") != (p > q), total)
+}
+
+// compareElements compares elements of an array: less, or greater if reverse.
+func compareElements(n *Numerics, a *Array, reverse, total bool) func(i, j int) answer {
+	if a.Contest == nil {
+		switch {
+		case a.I != nil && a.Undecided == nil && a.Type != hlo.U64:
+			return func(i, j int) answer { return answer{yes: reverse && a.I[i] > a.I[j] || !reverse && a.I[i] < a.I[j]} }
+		case a.Type.IsFloat() && a.Re.ordinary(a.Type.Format()):
+			c := a.Re.C
+			return func(i, j int) answer { return answer{yes: reverse && c[i] > c[j] || !reverse && c[i] < c[j]} }
 		}
-		a := operands[k]
-		if a.I != nil && t != hlo.U64 && a.Undecided == nil {
-			x, y := a.I[i], a.I[j]
-			if direction == "GT" {
-				x, y = y, x
-			}
-			var r Scalar
-			if x < y {
-				r.I = 1
-			}
-			if a.Contest != nil {
-				r.Contest = a.Contest[i] | a.Contest[j]
-			}
-			return r
-		}
-		return n.Compare(direction, total, t, a.At(i), a.At(j))
 	}
+	direction := "LT"
+	if reverse {
+		direction = "GT"
+	}
+	return func(i, j int) answer {
+		return answerOf(n.Compare(direction, total, a.Type, a.At(i), a.At(j)))
+	}
+}
+
+// ordinary says whether all elements are exact normal numbers, which every
+// order compares as numbers.
+func (p *Plane) ordinary(f *hlo.FloatFormat) bool {
+	if p.E != nil || p.K != nil || p.Lo != nil {
+		return false
+	}
+	smallest := f.MinNormal()
+	for _, x := range p.C {
+		if !(x >= smallest || x <= -smallest) {
+			return false
+		}
+	}
+	return true
 }
 
 // topk is the k largest or smallest elements of the last dimension in order,
@@ -138,15 +159,9 @@ func (e *Evaluator) topk(in *hlo.Instruction, x *Array) (*Value, error) {
 func (e *Evaluator) topK(x *Array, k int64, largest, stable bool) (values, places *Array, err error) {
 	last := len(x.Dims) - 1
 	n := x.Dims[last]
-	direction := "LT"
-	if largest {
-		direction = "GT"
-	}
-	total := x.Type.IsFloat()
+	compare := compareElements(&e.num, x, largest, x.Type.IsFloat())
 	s := &sorter{e: e, n: int(n), stable: stable, operands: []*Array{x, e.iota(hlo.S32, x.Dims, int64(last))}}
-	s.less = func(i, j int) (Scalar, error) {
-		return e.num.Compare(direction, total, x.Type, x.At(i), x.At(j)), nil
-	}
+	s.less = func(i, j int) (answer, error) { return compare(i, j), nil }
 	sorted, err := s.run()
 	if err != nil {
 		return nil, nil, err
@@ -165,7 +180,7 @@ type sorter struct {
 	stable   bool
 	// less says whether element i of the operands comes before element j of
 	// the same row (indices into the whole arrays).
-	less func(i, j int) (Scalar, error)
+	less func(i, j int) (answer, error)
 
 	contest Contest // of all comparisons of a row
 }
@@ -245,8 +260,8 @@ type openRow struct {
 
 func (s *sorter) before(i, j int32) (bool, error) {
 	p, err := s.less(int(i), int(j))
-	s.contest |= p.Contest
-	return p.I != 0, err
+	s.contest |= p.contest
+	return p.yes, err
 }
 
 func (s *sorter) mergeSort(row, scratch []int32) error {
@@ -316,13 +331,13 @@ func (s *sorter) groups(row []int32) (free [][2]int, ok bool, err error) {
 		if err != nil {
 			return 0, err
 		}
-		s.contest |= l.Contest | g.Contest
+		s.contest |= l.contest | g.contest
 		switch {
-		case l.Undecided || g.Undecided || l.I != 0 && g.I != 0:
+		case l.undecided || g.undecided || l.yes && g.yes:
 			return 2, nil
-		case l.I != 0:
+		case l.yes:
 			return -1, nil
-		case g.I != 0:
+		case g.yes:
 			return 1, nil
 		}
 		return 0, nil
@@ -452,7 +467,7 @@ func (s *sorter) places(from int) (lo, hi []int, consistent bool, err error) {
 			if err != nil {
 				return nil, nil, false, err
 			}
-			less, greater := !l.Undecided && l.I != 0, !g.Undecided && g.I != 0
+			less, greater := !l.undecided && l.yes, !g.undecided && g.yes
 			switch {
 			case less && greater:
 				consistent = false
@@ -462,7 +477,7 @@ func (s *sorter) places(from int) (lo, hi []int, consistent bool, err error) {
 			case greater:
 				lo[i]++
 				hi[j]--
-			case l.Undecided || g.Undecided:
+			case l.undecided || g.undecided:
 				open[i], open[j] = true, true
 			default:
 				equal = append(equal, [2]int{i, j})
