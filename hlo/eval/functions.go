@@ -32,19 +32,47 @@ var functions = map[hlo.Opcode]*function{
 	hlo.OpSqrt:                {math.Sqrt, dd.sqrt, monotone, 0, inf},
 	hlo.OpRsqrt:               {func(x float64) float64 { return 1 / math.Sqrt(x) }, ddRsqrt, monotone, 0, inf},
 	hlo.OpCbrt:                {math.Cbrt, ddCbrt, monotone, -inf, inf},
-	hlo.OpSine:                {math.Sin, ddSin, lipschitz, -inf, inf},
-	hlo.OpCosine:              {math.Cos, ddCos, lipschitz, -inf, inf},
-	hlo.OpTan:                 {math.Tan, ddTan, branches, -inf, inf},
+	hlo.OpSine:                {narrowSin, ddSin, lipschitz, -inf, inf},
+	hlo.OpCosine:              {narrowCos, ddCos, lipschitz, -inf, inf},
+	hlo.OpTan:                 {narrowTan, ddTan, branches, -inf, inf},
 	hlo.OpTanh:                {math.Tanh, ddTanh, monotone, -inf, inf},
 	hlo.OpSinh:                {math.Sinh, ddSinh, monotone, -inf, inf},
 	hlo.OpCosh:                {math.Cosh, ddCosh, even, -inf, inf},
 	hlo.OpAsin:                {math.Asin, ddAsin, monotone, -1, 1},
-	hlo.OpAcos:                {math.Acos, ddAcos, monotone, -1, 1},
+	hlo.OpAcos:                {narrowAcos, ddAcos, monotone, -1, 1},
 	hlo.OpAsinh:               {math.Asinh, ddAsinh, monotone, -inf, inf},
 	hlo.OpAcosh:               {math.Acosh, ddAcosh, monotone, 1, inf},
 	hlo.OpAtanh:               {math.Atanh, ddAtanh, monotone, -1, 1},
 	hlo.OpErf:                 {math.Erf, ddErf, monotone, -inf, inf},
 	hlo.OpLogistic:            {func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }, ddLogistic, monotone, -inf, inf},
+}
+
+// Package math is not accurate enough near the zeros of these, and for large
+// arguments.
+
+func narrowSin(x float64) float64 {
+	if y := math.Sin(x); math.Abs(y) > 0x1p-8 && math.Abs(x) < 0x1p20 || !finite(x) {
+		return y
+	}
+	return ddSin(ddF(x)).float()
+}
+
+func narrowCos(x float64) float64 {
+	if y := math.Cos(x); math.Abs(y) > 0x1p-8 && math.Abs(x) < 0x1p20 || !finite(x) {
+		return y
+	}
+	return ddCos(ddF(x)).float()
+}
+
+func narrowTan(x float64) float64 {
+	if y := math.Tan(x); math.Abs(y) > 0x1p-8 && math.Abs(y) < 0x1p8 && math.Abs(x) < 0x1p20 || !finite(x) {
+		return y
+	}
+	return ddTan(ddF(x)).float()
+}
+
+func narrowAcos(x float64) float64 {
+	return math.Atan2(math.Sqrt((1-x)*(1+x)), x)
 }
 
 // at is the value at x, in the precision that f's centres need.
