@@ -40,12 +40,12 @@ type Request struct {
 	BackendOnly bool
 	// WantOptimized asks for the module after all HLO passes in Result.Optimized.
 	WantOptimized bool
-	// DumpDir, if set, is an existing empty directory that receives the per-pass dumps as protos (package dump reads
+	// DumpDir, if set, is the absolute path of an existing empty directory that receives the per-pass dumps as protos (package dump reads
 	// them). The dump is there whatever the outcome is, as far as the compiler got.
 	DumpDir string
 	// DumpAll dumps after every pass; without it only after passes that changed the module.
 	DumpAll bool
-	// CompileOnly stops after compilation. Must be set for compile-only builds.
+	// CompileOnly stops after compilation; Inputs must be empty. Must be set for compile-only builds.
 	CompileOnly bool
 	// Inputs are the sets of arguments to run the program on, one after the other, in one compilation.
 	Inputs [][]Array

@@ -150,11 +150,17 @@ func key(b *builds.Build) string {
 // Do runs one request on any worker of the build and waits for the outcome. It never returns without one: when ctx ends
 // the outcome is Infrastructure with ctx's error, and a worker that was running the request is killed.
 func (p *Pool) Do(ctx context.Context, b *builds.Build, r Request) Outcome {
+	if err := r.check(); err != nil {
+		return Outcome{Status: Infrastructure, Err: err}
+	}
 	return p.do(ctx, b, r.message, r.Timeout, false)
 }
 
 // DoFresh is Do in a process of its own.
 func (p *Pool) DoFresh(ctx context.Context, b *builds.Build, r Request) Outcome {
+	if err := r.check(); err != nil {
+		return Outcome{Status: Infrastructure, Err: err}
+	}
 	return p.do(ctx, b, r.message, r.Timeout, true)
 }
 
@@ -346,7 +352,7 @@ func (p *Pool) take(ctx context.Context, b *builds.Build, fresh bool) (*process,
 			break
 		}
 		var w *process
-		if w, err = p.startProcess(b); err == nil {
+		if w, err = p.startProcess(ctx, b); err == nil {
 			p.mu.Lock()
 			delete(p.broken, k)
 			p.mu.Unlock()

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -87,7 +88,7 @@ func environ(cfg Config, b *builds.Build) []string {
 }
 
 // startProcess starts a worker and waits until its build is loaded. On failure nothing is left behind.
-func (p *Pool) startProcess(b *builds.Build) (*process, error) {
+func (p *Pool) startProcess(ctx context.Context, b *builds.Build) (*process, error) {
 	var fds []int
 	closeAll := func() {
 		for _, fd := range fds {
@@ -196,6 +197,9 @@ func (p *Pool) startProcess(b *builds.Build) (*process, error) {
 	case <-timeout.C:
 		w.end()
 		return nil, fmt.Errorf("worker did not load the build within %v: %s", p.cfg.StartTimeout, strings.Join(w.log.last(5), " | "))
+	case <-ctx.Done():
+		w.end()
+		return nil, ctx.Err()
 	case <-p.closing:
 		w.end()
 		return nil, errClosed
@@ -311,8 +315,9 @@ func (c *Check) String() string {
 }
 
 var (
-	// "F0000 00:00:1700000000.123456    1234 file.cc:123] Check failed: ..." (absl and TSL logging)
-	fatalLine = regexp.MustCompile(`^F\d{4} \S+\s+\d+ ([^\s:\]]+):(\d+)\] (.*)`)
+	// "F0000 00:00:1700000000.123456    1234 file.cc:123] Check failed: ..." (absl), "2023-06-01 10:00:00.123456: F
+	// dir/file.cc:123] Check failed: ..." (TSL before 2024)
+	fatalLine = regexp.MustCompile(`^(?:F\d{4} \S+\s+\d+|\d{4}-\S+ \S+: F) ([^\s:\]]+):(\d+)\] (.*)`)
 	// "prog: file.cpp:123: void f(): Assertion `x' failed." (assert)
 	assertLine = regexp.MustCompile(`([^\s:]+\.[A-Za-z]+):(\d+): (.*Assertion .* failed.*)`)
 	// "LLVM ERROR: ...", "terminate called after throwing ..."
@@ -333,21 +338,29 @@ func crashOf(state *os.ProcessState, log []string) *Crash {
 				c.Signal, c.Exit = m[1], -1
 			}
 		}
-		if c.Check != nil {
-			continue
-		}
-		m := fatalLine.FindStringSubmatch(line)
-		if m == nil {
-			m = assertLine.FindStringSubmatch(line)
-		}
-		if m != nil {
-			n, _ := strconv.Atoi(m[2]) // digits
-			c.Check = &Check{File: m[1], Line: n, Text: m[3]}
-		} else if otherLine.MatchString(line) {
-			c.Check = &Check{Text: line}
+		if c.Check == nil {
+			c.Check = checkOf(line)
 		}
 	}
 	return c
+}
+
+// checkOf reads a fatal log line; nil for any other.
+func checkOf(line string) *Check {
+	m := fatalLine.FindStringSubmatch(line)
+	if m == nil {
+		m = assertLine.FindStringSubmatch(line)
+	}
+	if m != nil {
+		n, err := strconv.Atoi(m[2])
+		if err == nil {
+			return &Check{File: m[1], Line: n, Text: m[3]}
+		}
+	}
+	if m != nil || otherLine.MatchString(line) {
+		return &Check{Text: line}
+	}
+	return nil
 }
 
 func signalName(s syscall.Signal) string {
@@ -424,6 +437,21 @@ func (r *logRing) last(n int) []string {
 		lines = lines[len(lines)-n:]
 	}
 	return lines
+}
+
+// check finds mistakes of the caller.
+func (r Request) check() error {
+	switch {
+	case r.Format != HLO && r.Format != MLIR:
+		return fmt.Errorf("request: unknown program format %q", r.Format)
+	case r.DumpDir != "" && !filepath.IsAbs(r.DumpDir):
+		return fmt.Errorf("request: dump directory %q is not absolute", r.DumpDir)
+	case r.Repeat < 0:
+		return fmt.Errorf("request: %d repetitions", r.Repeat)
+	case r.CompileOnly && len(r.Inputs) > 0:
+		return errors.New("request: inputs for a compilation only")
+	}
+	return nil
 }
 
 func (r Request) message(id uint64) *wire.Request {

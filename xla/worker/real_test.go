@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/passgate/passgate/xla/builds"
+	"github.com/passgate/passgate/xla/pjrt"
 	"github.com/passgate/passgate/xla/pjrt/hlotest"
 )
 
@@ -116,6 +117,40 @@ func TestPlugins(t *testing.T) {
 				t.Errorf("endless loop: %s: %s", o.Status, o.detail())
 			}
 			checkAdd(t, p.DoFresh(t.Context(), b, addRequest(HLO)))
+
+			// The optimised module runs through the backend alone.
+			r := addRequest(HLO)
+			r.WantOptimized = true
+			o = p.Do(t.Context(), b, r)
+			checkAdd(t, o)
+			r.Program, r.BackendOnly = o.Result.Optimized, true
+			checkAdd(t, p.Do(t.Context(), b, r))
+
+			opts, err := p.SupportedOptions(t.Context(), b, []string{"xla_cpu_enable_fast_min_max", "xla_dump_to", "xla_never"})
+			if err != nil || !opts["xla_cpu_enable_fast_min_max"] || !opts["xla_dump_to"] || opts["xla_never"] {
+				t.Errorf("options %v, %v", opts, err)
+			}
+
+			r = addRequest(HLO)
+			r.Options = map[string]string{"xla_backend_optimization_level": "many"}
+			if o = p.Do(t.Context(), b, r); o.Status != Rejected || o.Failure.Stage != StageOptions || o.Failure.Code != pjrt.InvalidArgument {
+				t.Errorf("bad option value: %s %s", o.Status, o.detail())
+			}
+			o = p.Do(t.Context(), b, Request{Program: []byte("no module"), Format: HLO, CompileOnly: true})
+			if o.Status != Rejected || o.Failure.Stage != StageCompile || o.Failure.Code != pjrt.InvalidArgument {
+				t.Errorf("bad module: %s %s", o.Status, o.detail())
+			}
+			r = addRequest(HLO)
+			r.Inputs[0] = r.Inputs[0][:1]
+			o = p.Do(t.Context(), b, r)
+			if o.Status != OK || o.Result.Sets[0].Failure == nil || o.Result.Sets[0].Failure.Code != pjrt.InvalidArgument || o.Result.Sets[1].Failure != nil {
+				t.Errorf("too few arguments: %s %s %+v", o.Status, o.detail(), o.Result)
+			}
+			r = addRequest(HLO)
+			r.Inputs[1][0].Data = r.Inputs[1][0].Data[:8]
+			if o = p.Do(t.Context(), b, r); o.Status != OK || o.Result.Sets[1].Failure == nil || o.Result.Sets[1].Failure.Stage != StageArguments {
+				t.Errorf("short argument: %s %s %+v", o.Status, o.detail(), o.Result)
+			}
 		})
 	}
 }
