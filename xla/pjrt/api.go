@@ -57,7 +57,7 @@ const (
 const MinMinor = 78
 
 type extension struct {
-	size uintptr
+	_    uintptr // struct_size
 	kind int32
 	next *extension
 }

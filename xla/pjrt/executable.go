@@ -64,13 +64,13 @@ func (e *Executable) OptimizedProgram() (code []byte, format string, err error) 
 // executeOptions is PJRT_ExecuteOptions up to incarnation_ids, the form of C API 0.81; later fields default to zero.
 type executeOptions struct {
 	header
-	sendCallbacks, recvCallbacks   uintptr
-	numSendOps, numRecvOps         uintptr
-	launchID                       int32
-	nonDonatable                   *int64
-	numNonDonatable                uintptr
-	context, callLocation          uintptr
-	numTasks, taskIDs, incarnation uintptr
+	_               [2]uintptr // send_callbacks, recv_callbacks
+	_               [2]uintptr // num_send_ops, num_recv_ops
+	_               int32      // launch_id
+	nonDonatable    *int64
+	numNonDonatable uintptr
+	_               [2]uintptr // context, call_location
+	_               [3]uintptr // num_tasks, task_ids, incarnation_ids
 }
 
 // Execute runs the program once on the first device and waits for it. keepInputs forbids the program to reuse the memory
