@@ -82,7 +82,6 @@ func environ(cfg Config, b *builds.Build) []string {
 		"PATH=/usr/bin:/bin", "LANG=C.UTF-8", "TZ=UTC", "HOME=" + cfg.TempDir, "TMPDIR=" + cfg.TempDir,
 		"NPROC=" + n, "PJRT_NPROC=" + n, "OMP_NUM_THREADS=" + n, "OPENBLAS_NUM_THREADS=" + n, // thread pools (xla/pjrt/utils.cc, libraries)
 		"TF_CPP_MIN_LOG_LEVEL=1", // no INFO lines in the log
-		"GOTRACEBACK=none",       // after a signal the log ends with the build's own last words, not with goroutines
 	}
 	return append(env, b.Env...)
 }
@@ -379,6 +378,7 @@ type logRing struct {
 	total   int // lines seen
 	partial []byte
 	keep    int
+	over    bool // the Go runtime has begun to print goroutines: nothing of the build follows
 }
 
 // maxLogLine bounds a line in bytes; the rest is dropped.
@@ -405,6 +405,12 @@ func (r *logRing) Write(b []byte) (int, error) {
 }
 
 func (r *logRing) push(line string) {
+	if n := len(r.lines); !r.over && n > 0 && strings.HasPrefix(line, "PC=") && goSignal.MatchString(r.lines[n-1]) {
+		r.over = true // GOTRACEBACK cannot switch this off after a signal
+	}
+	if r.over {
+		return
+	}
 	r.total++
 	r.lines = append(r.lines, strings.ToValidUTF8(line, "\uFFFD"))
 	if len(r.lines) > r.keep {

@@ -63,6 +63,14 @@ func TestLogRing(t *testing.T) {
 	})
 }
 
+func TestLogEndsBeforeGoroutines(t *testing.T) {
+	r := newLogRing(10)
+	fmt.Fprint(r, "F0000 a.cc:1] x\nPC=not yet\nSIGABRT: abort\nPC=0x1 m=0\n\ngoroutine 1\n")
+	if got, want := r.last(0), []string{"F0000 a.cc:1] x", "PC=not yet", "SIGABRT: abort"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 func TestLongLogLine(t *testing.T) {
 	r := newLogRing(10)
 	for range 3 {
