@@ -1,0 +1,307 @@
+package hlo
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/passgate/passgate/hlo/hlopb"
+)
+
+// PrintOptions choose what Print writes. The zero value is the long form:
+// everything that HLO text can say, so that Parse gives the same module back.
+type PrintOptions struct {
+	// Canonical renames computations and instructions by their place in the
+	// text and leaves out what does not change the program's meaning: metadata,
+	// original values, the stack frame index, and the module's name. Two
+	// modules that differ in those alone have the same canonical text.
+	Canonical bool
+}
+
+// String is the module in HLO text, long form.
+func (m *Module) String() string {
+	var b bytes.Buffer
+	_ = m.Print(&b, PrintOptions{}) // a Buffer has no errors
+	return b.String()
+}
+
+// Print writes the module in HLO text. The only errors are those of w.
+func (m *Module) Print(w io.Writer, opts PrintOptions) error {
+	pr := &printer{opts: opts}
+	if opts.Canonical {
+		pr.number(m)
+	}
+	pr.module(m)
+	_, err := w.Write(pr.b)
+	return err
+}
+
+// String is the computation in HLO text.
+func (c *Computation) String() string {
+	pr := &printer{}
+	pr.computation(c, false)
+	return string(pr.b)
+}
+
+// String is the instruction in HLO text, without ROOT.
+func (in *Instruction) String() string {
+	pr := &printer{}
+	pr.instruction(in)
+	return string(pr.b)
+}
+
+type printer struct {
+	b     []byte
+	opts  PrintOptions
+	comps map[*Computation]string // canonical names
+	insts map[*Instruction]string
+}
+
+func (pr *printer) put(s string) { pr.b = append(pr.b, s...) }
+
+// number gives everything its canonical name.
+func (pr *printer) number(m *Module) {
+	pr.comps, pr.insts = map[*Computation]string{}, map[*Instruction]string{}
+	for _, c := range m.Computations {
+		pr.comps[c] = "c" + strconv.Itoa(len(pr.comps))
+		for _, in := range c.Instructions {
+			pr.insts[in] = "v" + strconv.Itoa(len(pr.insts))
+		}
+	}
+}
+
+func (pr *printer) computationName(c *Computation) string {
+	if n, ok := pr.comps[c]; ok {
+		return "%" + n
+	}
+	return "%" + c.Name
+}
+
+func (pr *printer) instructionName(in *Instruction) string {
+	if n, ok := pr.insts[in]; ok {
+		return "%" + n
+	}
+	return "%" + in.Name
+}
+
+func (pr *printer) module(m *Module) {
+	pr.put("HloModule ")
+	if pr.opts.Canonical || m.Name == "" {
+		pr.put("m")
+	} else {
+		pr.put(SanitizeName(m.Name))
+	}
+	attr := func(name, text string) {
+		if text != "" {
+			pr.put(", " + name + "=" + text)
+		}
+	}
+	if m.Scheduled {
+		attr("is_scheduled", "true")
+	}
+	attr("input_output_alias", inputOutputAliasText(m.Attr.InputOutputAlias))
+	attr("buffer_donor", bufferDonorText(m.Attr.BufferDonor))
+	if m.EntryLayout != nil {
+		attr("entry_computation_layout", programShapeText(m.EntryLayout))
+	}
+	for _, a := range m.TextAttrs {
+		attr(a.Key, a.Value)
+	}
+	if m.ReplicaCount != 0 {
+		attr("replica_count", strconv.FormatInt(m.ReplicaCount, 10))
+	}
+	if m.NumPartitions != 0 {
+		attr("num_partitions", strconv.FormatInt(m.NumPartitions, 10))
+	}
+	attr("frontend_attributes", frontendAttributesText(m.Attr.FrontendAttributes))
+	if !pr.opts.Canonical {
+		attr("origin_recovery_table", recoveryTableText(m.Attr.OriginalValueRecoveryTable))
+		attr("debug_attributes", debugAttributesText(m.Attr.DebugAttributes))
+		pr.stackFrames(m.Attr.StackFrameIndex)
+	}
+	pr.put("\n")
+	for _, c := range m.Computations {
+		pr.put("\n")
+		pr.computation(c, c == m.Entry)
+		pr.put("\n")
+	}
+}
+
+func inputOutputAliasText(a *hlopb.HloInputOutputAliasProto) string {
+	var items []string
+	for _, e := range a.GetEntries() {
+		kind := "may-alias"
+		if e.Kind == hlopb.Kind_MUST_ALIAS {
+			kind = "must-alias"
+		}
+		items = append(items, fmt.Sprintf("%s: (%d, %s, %s)", braced(e.OutputShapeIndex), e.ParameterNumber, braced(e.ParameterShapeIndex), kind))
+	}
+	return inBraces(items)
+}
+
+func bufferDonorText(d *hlopb.HloBufferDonorProto) string {
+	var items []string
+	for _, e := range d.GetEntries() {
+		items = append(items, fmt.Sprintf("(%d, %s)", e.ParameterNumber, braced(e.ParameterShapeIndex)))
+	}
+	return inBraces(items)
+}
+
+// inBraces joins items; without any it is "".
+func inBraces(items []string) string {
+	if len(items) == 0 {
+		return ""
+	}
+	return "{ " + strings.Join(items, ", ") + " }"
+}
+
+func programShapeText(s *ProgramShape) string {
+	b := []byte("{(")
+	for i, p := range s.Params {
+		if i > 0 {
+			b = appendIndexed(b, i)
+		}
+		b = p.appendText(b, true)
+	}
+	b = append(b, ")->"...)
+	return string(append(s.Result.appendText(b, true), '}'))
+}
+
+func recoveryTableText(t *hlopb.OriginalValueRecoveryTableProto) string {
+	var items []string
+	for _, e := range t.GetEntries() {
+		item := originalArrayText(e.OldOriginalArray) + " : " + originalArrayText(e.NewOriginalArray)
+		if e.RecoveryModule != nil {
+			if m, err := FromProto(e.RecoveryModule); err == nil {
+				item += ", " + quoted(m.String())
+			}
+		}
+		items = append(items, item)
+	}
+	if items == nil {
+		return ""
+	}
+	return "{ " + strings.Join(items, " ") + " }"
+}
+
+func debugAttributesText(entries []*hlopb.DebugAttributeTableEntryProto) string {
+	var items []string
+	for _, e := range entries {
+		var ds []string
+		for _, d := range e.DebugAttributes {
+			var parts []string
+			switch d.LogMode {
+			case hlopb.DebugAttributesProto_DEFAULT:
+				parts = append(parts, "log_mode=default")
+			case hlopb.DebugAttributesProto_FUSION_DEBUGGER:
+				parts = append(parts, "log_mode=fusion_debugger")
+			}
+			parts = append(parts, fmt.Sprintf("callback_id=%d", d.CallbackId), fmt.Sprintf("op_id=%d", d.OpId))
+			if d.Partitioned {
+				parts = append(parts, "partitioned=true")
+			}
+			ds = append(ds, "{"+strings.Join(parts, ",")+"}")
+		}
+		items = append(items, originalArrayText(e.OriginalArray)+":("+strings.Join(ds, ",")+")")
+	}
+	return inBraces(items)
+}
+
+func (pr *printer) stackFrames(x *hlopb.StackFrameIndexProto) {
+	if len(x.GetFileNames())+len(x.GetFunctionNames())+len(x.GetFileLocations())+len(x.GetStackFrames()) == 0 {
+		return
+	}
+	pr.put("\n\nFileNames\n")
+	for i, n := range x.FileNames {
+		pr.b = fmt.Appendf(pr.b, "%d %s\n", i+1, quoted(n))
+	}
+	pr.put("\nFunctionNames\n")
+	for i, n := range x.FunctionNames {
+		pr.b = fmt.Appendf(pr.b, "%d %s\n", i+1, quoted(n))
+	}
+	pr.put("\nFileLocations\n")
+	for i, l := range x.FileLocations {
+		pr.b = fmt.Appendf(pr.b, "%d {file_name_id=%d function_name_id=%d line=%d end_line=%d column=%d end_column=%d}\n",
+			i+1, l.FileNameId, l.FunctionNameId, l.Line, l.EndLine, l.Column, l.EndColumn)
+	}
+	pr.put("\nStackFrames\n")
+	for i, f := range x.StackFrames {
+		pr.b = fmt.Appendf(pr.b, "%d {file_location_id=%d parent_frame_id=%d}\n", i+1, f.FileLocationId, f.ParentFrameId+1)
+	}
+}
+
+func (pr *printer) computation(c *Computation, entry bool) {
+	if entry {
+		pr.put("ENTRY ")
+	}
+	pr.put(pr.computationName(c))
+	if result := c.Root; result != nil {
+		pr.put(" (")
+		for i, in := range c.Params() {
+			if i > 0 {
+				pr.put(", ")
+			}
+			if in != nil {
+				pr.put(pr.instructionName(in)[1:] + ": ")
+				pr.b = in.Shape.appendText(pr.b, false)
+			}
+		}
+		pr.put(") -> ")
+		pr.b = result.Shape.appendText(pr.b, false)
+	}
+	pr.put(" {\n")
+	for _, in := range c.Instructions {
+		pr.put("  ")
+		if in == c.Root {
+			pr.put("ROOT ")
+		}
+		pr.instruction(in)
+		pr.put("\n")
+	}
+	pr.put("}")
+	if c.ExecutionThread != "" {
+		pr.put(", execution_thread=" + quoted(c.ExecutionThread))
+	}
+}
+
+func (pr *printer) instruction(in *Instruction) {
+	pr.put(pr.instructionName(in))
+	pr.put(" = ")
+	if in.Shape != nil {
+		pr.b = in.Shape.appendText(pr.b, true)
+		pr.put(" ")
+	}
+	pr.put(in.Op.String())
+	pr.put("(")
+	switch {
+	case in.Op == OpParameter:
+		pr.b = strconv.AppendInt(pr.b, in.Attr.ParameterNumber, 10)
+	case in.Op == OpConstant && in.Literal != nil:
+		pr.b = in.Literal.AppendValue(pr.b)
+	default:
+		for i, o := range in.Operands {
+			if i > 0 {
+				pr.b = appendIndexed(pr.b, i)
+			}
+			pr.put(pr.instructionName(o))
+		}
+	}
+	pr.put(")")
+	for _, a := range opcodeAttrs[in.Op] {
+		pr.attr(a, in)
+	}
+	for _, a := range commonAttrs {
+		pr.attr(a, in)
+	}
+}
+
+func (pr *printer) attr(a attrUse, in *Instruction) {
+	text := a.text(pr, in)
+	zero := text == "0" || text == "false" || text == "{}"
+	if text == "" || zero && a.optional && !a.required && !a.always {
+		return
+	}
+	pr.put(", " + a.name + "=" + text)
+}
