@@ -22,8 +22,9 @@ import (
 // .case and these files, in this order:
 //
 //	module.hlo   HLO text (or module.mlir: StableHLO text)
-//	inputs       one HLO literal or generator expression per line, one line
-//	             per entry parameter; blank lines and // comments are skipped
+//	inputs       optional: one HLO literal or generator expression per line,
+//	             one line per entry parameter; blank lines and // comments are
+//	             skipped. Without it inputs are generated
 //	want         optional: HLO literals, one line per leaf of the result
 //	notes        optional: free text
 //
@@ -44,11 +45,11 @@ type Case struct {
 	// nil.
 	Text string
 	// Inputs has one entry per entry parameter. It is nil where the file has
-	// no inputs of its own (a bare .hlo file), then only generated streams
-	// exist. A StableHLO case has an entry per line.
+	// no inputs of its own: then only generated streams exist. A StableHLO
+	// case has an entry per line.
 	Inputs []*hlo.Literal
-	// Own tells a case that has inputs of its own, perhaps none because the
-	// program has no parameters, from a bare .hlo file.
+	// Own says that the file has an inputs section, perhaps an empty one since
+	// the program has no parameters.
 	Own bool
 	// InputLines are the lines of the inputs section, one per entry of Inputs.
 	InputLines []string
@@ -92,7 +93,6 @@ func ReadCase(name string, data []byte) (*Case, error) {
 	}
 	program := sections[0]
 	c.Text = program.text
-	c.Own = true
 	if program.name == sectionHLO {
 		if err := c.parseModule(program.line - 1); err != nil {
 			return nil, err
@@ -101,6 +101,7 @@ func ReadCase(name string, data []byte) (*Case, error) {
 	for _, s := range sections[1:] {
 		switch s.name {
 		case sectionInputs:
+			c.Own = true
 			err = c.parseInputs(s)
 		case sectionWant:
 			err = c.parseWant(s)
@@ -159,15 +160,10 @@ func splitSections(name string, data []byte) ([]section, error) {
 			return nil, &hlo.SyntaxError{File: name, Line: line, Column: 4, Msg: fmt.Sprintf("section %q is doubled or out of order; want module.hlo (or module.mlir), inputs, want, notes", f.Name)}
 		case last == -1 && rank != 0:
 			return nil, &hlo.SyntaxError{File: name, Line: line, Column: 4, Msg: fmt.Sprintf("section %q comes first; want module.hlo or module.mlir", f.Name)}
-		case last == 0 && rank != 1:
-			return nil, &hlo.SyntaxError{File: name, Line: line, Column: 4, Msg: fmt.Sprintf("section %q where inputs was expected", f.Name)}
 		}
 		last = rank
 		out = append(out, section{f.Name, string(f.Data), line + 1})
 		line += 1 + bytes.Count(f.Data, []byte("\n"))
-	}
-	if last == 0 {
-		return nil, &hlo.SyntaxError{File: name, Line: line, Column: 1, Msg: "no section inputs (it may be empty, but must be there)"}
 	}
 	return out, nil
 }
@@ -311,10 +307,10 @@ func (c *Case) Format() []byte {
 	if c.Module == nil {
 		program = sectionMLIR
 	}
-	a := &txtar.Archive{Files: []txtar.File{
-		{Name: program, Data: []byte(c.Text)},
-		{Name: sectionInputs, Data: joinLines(c.InputLines)},
-	}}
+	a := &txtar.Archive{Files: []txtar.File{{Name: program, Data: []byte(c.Text)}}}
+	if c.Own {
+		a.Files = append(a.Files, txtar.File{Name: sectionInputs, Data: joinLines(c.InputLines)})
+	}
 	if c.Want != nil {
 		var lines []string
 		for _, w := range c.Want {

@@ -1,0 +1,253 @@
+package fuzz_test
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/passgate/passgate/fuzz"
+	"github.com/passgate/passgate/hlo"
+)
+
+// generate reads one generator expression through the case reader.
+func generate(t interface {
+	Helper()
+	Fatalf(string, ...any)
+}, expr string) *hlo.Literal {
+	t.Helper()
+	c, err := fuzz.ReadCase("g.case", []byte("-- module.mlir --\n-- inputs --\n"+expr+"\n"))
+	if err != nil {
+		t.Fatalf("%s: %v", expr, err)
+	}
+	return c.Inputs[0]
+}
+
+func TestGenerators(t *testing.T) {
+	for _, tt := range []struct{ expr, want string }{
+		{"iota s32[5]", "s32[5] {0, 1, 2, 3, 4}"},
+		{"iota u2[6]", "u2[6] {0, 1, 2, 3, 0, 1}"},
+		{"iota f32[2,2]", "f32[2,2] { { 0, 1 }, { 2, 3 } }"},
+		{"const f32[2] 1.5", "f32[2] {1.5, 1.5}"},
+		{"const f32[2] nan", "f32[2] {nan, nan}"},
+		{"const pred[2] true", "pred[2] {1, 1}"},
+		{"const u64[1] 18446744073709551615", "u64[1] {18446744073709551615}"},
+		{"const s8[] -128", "s8[] -128"},
+		{"const c64[1] 2", "c64[1] {(2, 0)}"},
+		{"random f32[0] seed=1", "f32[0] {}"},
+	} {
+		got := strings.Join(strings.Fields(generate(t, tt.expr).String()), "")
+		if want := strings.Join(strings.Fields(tt.want), ""); got != want {
+			t.Errorf("%s: got %s, want %s", tt.expr, got, want)
+		}
+	}
+}
+
+// TestGeneratedValuesStay pins values: a seed in a case file must mean the same
+// for ever.
+func TestGeneratedValuesStay(t *testing.T) {
+	for _, tt := range []struct {
+		expr string
+		want []uint64
+	}{
+		{"random f32[4] seed=1", []uint64{0xbecf147e, 0xbf7217de, 0xbf281e0e, 0xc0072dd7}},
+		{"lattice f32[4] seed=1", []uint64{0xc0c00000, 0xc0800000, 0xc0000000, 0xbf800000}},
+		{"special f16[4] seed=1", []uint64{0x63d0, 0xb855, 0xbddd, 0x2de6}},
+		{"random s32[4] seed=1", []uint64{0xd0, 0xffffc343, 0x4b6e, 0xfffff411}},
+		{"random s32[4] seed=1 index=10", []uint64{0xffffffff, 0x2, 0x2, 0x6}},
+	} {
+		lit := generate(t, tt.expr)
+		var got []uint64
+		for i := range lit.Shape.Elems() {
+			got = append(got, lit.Bits(i))
+		}
+		if fmt.Sprint(got) != fmt.Sprint(tt.want) {
+			t.Errorf("%s: got %#v, want %#v", tt.expr, got, tt.want)
+		}
+	}
+}
+
+var arrayTypes = func() []string {
+	var out []string
+	for t := hlo.PrimitiveType(1); t < 64; t++ {
+		if t.IsArray() {
+			out = append(out, t.String())
+		}
+	}
+	return out
+}()
+
+func TestGeneratedValuesFit(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		kind := rapid.SampledFrom([]string{"lattice", "random", "special", "iota"}).Draw(t, "kind")
+		typ := rapid.SampledFrom(arrayTypes).Draw(t, "type")
+		seed := rapid.Uint64Range(0, 1000).Draw(t, "seed")
+		n := rapid.Int64Range(0, 40).Draw(t, "n")
+		expr := fmt.Sprintf("%s %s[%d]", kind, typ, n)
+		if kind != "iota" {
+			expr += fmt.Sprintf(" seed=%d", seed)
+		}
+		a, b := generate(t, expr), generate(t, expr)
+		if !bytes.Equal(a.Raw, b.Raw) {
+			t.Fatalf("%s: two readings differ", expr)
+		}
+		// What is written as a literal reads back as the same bits.
+		c := generate(t, a.String())
+		if !bytes.Equal(a.Raw, c.Raw) {
+			t.Fatalf("%s: %s reads back with other bits", expr, a)
+		}
+	})
+}
+
+func TestLatticeIsSmall(t *testing.T) {
+	for _, typ := range arrayTypes {
+		lit := generate(t, "lattice "+typ+"[200] seed=5")
+		distinct := map[string]bool{}
+		for i := range lit.Shape.Elems() {
+			size := int64(lit.Shape.Type.Bytes())
+			distinct[string(lit.Raw[i*size:(i+1)*size])] = true
+			if lit.Shape.Type.IsFloat() && !(math.Abs(lit.Float(i)) <= 8) {
+				t.Errorf("%s: %v", typ, lit.Float(i))
+			}
+			if lit.Shape.Type.IsInteger() && (lit.Int(i) > 8 || lit.Int(i) < -8) {
+				t.Errorf("%s: %v", typ, lit.Int(i))
+			}
+		}
+		if len(distinct) < 2 {
+			t.Errorf("%s: all elements are equal", typ)
+		}
+	}
+}
+
+func TestSpecialHasSpecials(t *testing.T) {
+	lit := generate(t, "special f32[400] seed=1")
+	var nans, infs, zeros, subnormals int
+	for i := range lit.Shape.Elems() {
+		switch v := lit.Float(i); {
+		case math.IsNaN(v):
+			nans++
+		case math.IsInf(v, 0):
+			infs++
+		case v == 0 && math.Signbit(v):
+			zeros++
+		case v != 0 && math.Abs(v) < 0x1p-126:
+			subnormals++
+		}
+	}
+	if nans == 0 || infs == 0 || zeros == 0 || subnormals == 0 {
+		t.Errorf("%d NaN, %d infinities, %d negative zeros, %d subnormals", nans, infs, zeros, subnormals)
+	}
+}
+
+func TestIndexAndCount(t *testing.T) {
+	outside := func(expr string, limit int64) int {
+		lit := generate(t, expr)
+		n := 0
+		for i := range lit.Shape.Elems() {
+			if v := lit.Int(i); v < 0 || v >= limit {
+				n++
+			}
+		}
+		return n
+	}
+	if n := outside("lattice s32[500] seed=1 index=7", 7); n != 0 {
+		t.Errorf("lattice: %d indices outside", n)
+	}
+	if n := outside("random s32[500] seed=1 index=7", 7); n < 20 || n > 130 {
+		t.Errorf("random: %d of 500 indices outside, want about 1 in 8", n)
+	}
+	if n := outside("special s32[500] seed=1 index=7", 7); n < 130 || n > 370 {
+		t.Errorf("special: %d of 500 indices outside, want about 1 in 2", n)
+	}
+	for _, kind := range []string{"lattice", "random", "special"} {
+		if n := outside(kind+" s32[500] seed=1 count=7", 8); n != 0 {
+			t.Errorf("%s: %d counts above 7", kind, n)
+		}
+	}
+	// The extent does not fit the type: indices stay what the type can hold.
+	if n := outside("lattice u8[500] seed=1 index=300", 256); n != 0 {
+		t.Errorf("u8: %d outside", n)
+	}
+}
+
+func TestStreamsKnowIndicesAndTripCounts(t *testing.T) {
+	c, err := fuzz.ReadCase("r.hlo", []byte(`HloModule r
+
+cond {
+  s = (s32[], f32[4]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  z = s32[] constant(0)
+  ROOT c = pred[] compare(i, z), direction=GT
+}
+
+body {
+  s = (s32[], f32[4]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[4] get-tuple-element(s), index=1
+  one = s32[] constant(1)
+  j = s32[] subtract(i, one)
+  ROOT t = (s32[], f32[4]) tuple(j, x)
+}
+
+pick {
+  x = f32[4] parameter(0)
+  k = s16[1] parameter(1)
+  k0 = s16[] reshape(k)
+  w = s32[] convert(k0)
+  ROOT d = f32[2] dynamic-slice(x, w), dynamic_slice_sizes={2}
+}
+
+ENTRY e {
+  n = s32[] parameter(0)
+  x = f32[4] parameter(1)
+  k = s16[1] parameter(2)
+  free = s32[3] parameter(3)
+  table = f32[9,2] parameter(4)
+  rows = s32[5] parameter(5)
+  s = (s32[], f32[4]) tuple(n, x)
+  w = (s32[], f32[4]) while(s), condition=cond, body=body
+  y = f32[4] get-tuple-element(w), index=1
+  d = f32[2] call(y, k), to_apply=pick
+  g = f32[5,2] gather(table, rows), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,2}
+  ROOT t = (f32[2], s32[3], f32[5,2]) tuple(d, free, g)
+}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range c.Streams(1) {
+		for i, want := range []string{" count=12", "", " index=4", "", "", " index=9"} {
+			line := s.Lines[i]
+			if want == "" && (strings.Contains(line, "index") || strings.Contains(line, "count")) || !strings.Contains(line, want) {
+				t.Errorf("%s: parameter %d is %q, want %q in it", s.Name, i, line, want)
+			}
+		}
+	}
+}
+
+func TestStreamsDependOnSeedAndName(t *testing.T) {
+	read := func(name string) *fuzz.Case {
+		c, err := fuzz.ReadCase(name, []byte("HloModule m\nENTRY e {\n  ROOT x = f32[64] parameter(0)\n}\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	a := read("a.hlo").Streams(1)
+	if b := read("a.hlo").Streams(1); !bytes.Equal(a[1].Inputs[0].Raw, b[1].Inputs[0].Raw) {
+		t.Error("the same seed and name give other values")
+	}
+	if b := read("a.hlo").Streams(2); bytes.Equal(a[1].Inputs[0].Raw, b[1].Inputs[0].Raw) {
+		t.Error("another seed gives the same values")
+	}
+	if b := read("b.hlo").Streams(1); bytes.Equal(a[1].Inputs[0].Raw, b[1].Inputs[0].Raw) {
+		t.Error("another name gives the same values")
+	}
+	// The line of a stream gives the same literal again.
+	if got := generate(t, a[1].Lines[0]); !bytes.Equal(got.Raw, a[1].Inputs[0].Raw) {
+		t.Errorf("%s gives other values", a[1].Lines[0])
+	}
+}
