@@ -229,8 +229,8 @@ func (s *floatSum) addProduct(n *Numerics, f *floatType, x, y Num) {
 			e += wideUnderflow
 		}
 		if !finite(p.hi) {
-			s.may |= Num{C: x.C * y.C}.class()
-			s.definite |= Num{C: x.C * y.C}.class()
+			// Infinite, or finite again in a fused multiply-add.
+			s.any = true
 			return
 		}
 	}
@@ -285,10 +285,11 @@ func (s *floatSum) result(n *Numerics, f *floatType) Num {
 		acc = f.accumulator()
 	}
 	c, k := s.sum, s.may
-	if s.pos+s.err >= acc.overflow {
+	grown := 1 + float64(s.terms)*acc.eps // partial sums are rounded
+	if s.pos*grown+s.err >= acc.overflow {
 		k |= MayPosInf
 	}
-	if s.neg+s.err >= acc.overflow {
+	if s.neg*grown+s.err >= acc.overflow {
 		k |= MayNegInf
 	}
 	if k&MayPosInf != 0 && k&MayNegInf != 0 {

@@ -125,7 +125,7 @@ func (n *Numerics) round(f, g *floatType, x Num) Num {
 		if s := g.slack(x); s > 0 && r.C != 0 { // the operand is flushed
 			r.E = math.Max(r.E, math.Abs(r.C))
 		}
-		if n.ExcessPrecision && f.MantissaBits < g.MantissaBits && finite(r.C) {
+		if n.ExcessPrecision && f.MantissaBits < g.MantissaBits && x.C != r.C {
 			r = hull(Num{C: x.C}, r)
 		}
 		r.K |= x.K & AnyZeroSign
@@ -175,14 +175,17 @@ func (n *Numerics) roundSet(f, g *floatType, x Num) Num {
 	out := k
 	rl, rh := point(l), point(h)
 	if out != 0 && (l >= f.overflow || h <= -f.overflow) {
+		if n.ExcessPrecision {
+			return hull(Num{x.C, 0, (e + math.Abs(x.Lo)) * roundUp, k}, special(k))
+		}
 		return special(k)
 	}
 	r := Num{C: m, E: math.Max(rh-m, m-rl), K: k}
 	if n.ExcessPrecision {
 		r = hull(Num{x.C, 0, (e + math.Abs(x.Lo)) * roundUp, k}, r)
 	}
-	if f.flush && r.E < math.Abs(m) && math.Abs(m)-r.E < f.minNormal {
-		r.E = math.Abs(m)
+	if a := math.Abs(r.C); f.flush && r.E < a && a-r.E < f.minNormal {
+		r.E = a
 	}
 	if rl <= 0 && rh >= 0 {
 		r.K |= AnyZeroSign

@@ -91,4 +91,9 @@ func (x dd) abs() dd {
 	return x
 }
 
-func (x dd) float() float64 { return x.hi + x.lo }
+func (x dd) float() float64 {
+	if x.lo == 0 {
+		return x.hi // keeps the sign of zero
+	}
+	return x.hi + x.lo
+}

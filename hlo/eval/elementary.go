@@ -447,5 +447,9 @@ func ddErf(x dd) dd {
 // ddPow is x^y for finite x > 0; the relative error is that of the logarithm
 // times up to 745.
 func ddPow(x, y dd) dd {
-	return ddExp(ddLog(x).mul(y))
+	l := ddLog(x)
+	if e := l.hi * y.hi; math.Abs(e) > 800 {
+		return ddF(math.Exp(e))
+	}
+	return ddExp(l.mul(y))
 }

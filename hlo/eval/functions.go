@@ -257,9 +257,16 @@ func (n *Numerics) step(f *floatType, fn func(float64) float64, x Num) Num {
 	if !(x.E < inf) {
 		return anyNum
 	}
-	if !finite(x.C) {
-		x.C = fn(x.C)
-		return x
+	if x.class()&specials != 0 {
+		return binaryMembers(x, Num{}, func(x, _ Num) Num {
+			switch {
+			case x.C != x.C:
+				return x
+			case !finite(x.C):
+				return Num{C: fn(x.C)}
+			}
+			return n.step(f, fn, x)
+		})
 	}
 	e := x.E + f.slack(x)
 	if e == 0 && x.Lo == 0 {
@@ -271,7 +278,7 @@ func (n *Numerics) step(f *floatType, fn func(float64) float64, x Num) Num {
 	lo, hi := c.addF(-e), c.addF(e)
 	l, h := fn(outward(lo.hi, -1)), fn(outward(hi.hi, 1))
 	m := fn(x.C)
-	r := Num{C: f.Round(m), E: math.Max(h-m, m-l), K: x.K}
+	r := Num{C: m, E: math.Max(h-m, m-l), K: x.K}
 	if l <= 0 && h >= 0 {
 		r.K |= AnyZeroSign
 	}
@@ -295,26 +302,24 @@ func (n *Numerics) rem(f *floatType, x, y Num) Num {
 	if !n.Bounds {
 		return Num{C: f.Round(math.Mod(x.C, y.C))}
 	}
-	if !(x.E < inf) || !(y.E < inf) {
-		return anyNum
-	}
-	xk, yk := x.class()&specials, y.class()&specials
+	return binaryMembers(x, y, func(x, y Num) Num {
+		switch {
+		case !finite(x.C) || y.C != y.C || y.zero():
+			return special(MayNaN)
+		case !finite(y.C): // x rem inf = x
+			return f.flushed(x)
+		}
+		return n.remFinite(f, x, y)
+	})
+}
+
+func (n *Numerics) remFinite(f *floatType, x, y Num) Num {
 	var k Class
-	if (xk|yk)&MayNaN != 0 || xk&(MayPosInf|MayNegInf) != 0 {
-		k |= MayNaN
-	}
-	if !finite(x.C) || y.C != y.C || y.zero() {
-		return special(MayNaN)
-	}
 	if f.mayZero(y) {
 		k |= MayNaN
 		if y.E > 0 {
 			return anyNum
 		}
-	}
-	if !finite(y.C) { // x rem inf = x
-		x.K = x.K&AnyZeroSign | k
-		return x
 	}
 	ex, ey := x.E+f.slack(x), y.E
 	m := math.Mod(x.C, y.C)
@@ -331,9 +336,6 @@ func (n *Numerics) rem(f *floatType, x, y Num) Num {
 			e = math.Abs(y.C) + ey + a
 		}
 		r = n.settle(f, m, 0, e, 0.5, k)
-	}
-	if yk&(MayPosInf|MayNegInf) != 0 {
-		r = hull(r, Num{x.C, x.Lo, x.E, 0})
 	}
 	if m == 0 {
 		r.K |= x.K & AnyZeroSign
@@ -396,10 +398,10 @@ func powFloat(f *floatType, x, y float64) float64 {
 		return s
 	}
 	r := ddPow(ddF(math.Abs(x)), ddF(y)).float()
-	if s < 0 {
-		return -r
+	if !finite(r) {
+		return s
 	}
-	return r
+	return math.Copysign(r, s)
 }
 
 func isInteger(x float64) bool { return math.Trunc(x) == x }
@@ -419,6 +421,8 @@ func (n *Numerics) powerMember(f *floatType, b budget, x, y Num) Num {
 	if ex == 0 && ey == 0 && x.Lo == 0 && y.Lo == 0 {
 		v := math.Pow(x.C, y.C)
 		switch {
+		case v != v && f.slack(x) > 0: // a negative base that may be flushed
+			return hull(Num{C: math.Pow(0, y.C), K: AnyZeroSign}, special(MayNaN))
 		case v != v:
 			return special(MayNaN)
 		case x.C == 0 || !finite(x.C) || !finite(y.C):
@@ -432,6 +436,10 @@ func (n *Numerics) powerMember(f *floatType, b budget, x, y Num) Num {
 			}
 			return r
 		}
+		p := ddPow(ddF(math.Abs(x.C)), ddF(y.C))
+		if math.Signbit(v) {
+			p = p.neg()
+		}
 		if f.slack(x) > 0 {
 			// XLA's CPU emitter is far off for subnormal bases: anything
 			// between the value and that of a base near zero
@@ -439,12 +447,7 @@ func (n *Numerics) powerMember(f *floatType, b budget, x, y Num) Num {
 			if y.C < 0 {
 				return anyNum
 			}
-			r := n.settle(f, v, 0, math.Abs(v), b.ulps, 0)
-			return r
-		}
-		p := ddPow(ddF(math.Abs(x.C)), ddF(y.C))
-		if math.Signbit(v) {
-			p = p.neg()
+			return n.settle(f, p.hi, 0, math.Abs(p.hi), b.ulps, 0)
 		}
 		if !finite(p.hi) {
 			return special(special2(v))

@@ -15,6 +15,10 @@ const (
 	wideUnderflow = 0x1p-1070
 
 	specials = MayNaN | MayPosInf | MayNegInf
+
+	// overflowedProduct marks the infinity of a multiply that overflowed: in a
+	// fused multiply-add the product is finite.
+	overflowedProduct Class = 1 << 7
 )
 
 var (
@@ -144,6 +148,18 @@ func (n *Numerics) add(f *floatType, x, y Num) Num {
 				k |= i
 			}
 		}
+		if x.K&overflowedProduct != 0 {
+			k |= yk
+			if f.wide && yf && !y.zero() {
+				return anyNum // the product may be less than 2 max
+			}
+		}
+		if y.K&overflowedProduct != 0 {
+			k |= xk
+			if f.wide && xf && !x.zero() {
+				return anyNum
+			}
+		}
 		if !xf || !yf {
 			return special(k)
 		}
@@ -171,7 +187,7 @@ func (n *Numerics) sub(f *floatType, x, y Num) Num { return n.add(f, x, neg(y)) 
 
 // neg changes the sign of every member.
 func neg(x Num) Num {
-	k := x.K &^ (MayPosInf | MayNegInf)
+	k := x.K &^ (MayPosInf | MayNegInf) // overflowedProduct stays
 	if x.K&MayPosInf != 0 {
 		k |= MayNegInf
 	}
@@ -182,7 +198,7 @@ func neg(x Num) Num {
 }
 
 func abs(x Num) Num {
-	k := x.K &^ (MayNegInf | AnyZeroSign)
+	k := x.K &^ (MayNegInf | AnyZeroSign | overflowedProduct)
 	if x.K&MayNegInf != 0 {
 		k |= MayPosInf
 	}
@@ -235,37 +251,34 @@ func infinities(p, n, q, m bool) (k Class) {
 }
 
 func (n *Numerics) mul(f *floatType, x, y Num) Num {
-	if !n.Bounds {
+	switch {
+	case !n.Bounds:
 		return Num{C: f.Round(x.C * y.C)}
+	case x.plain() && y.plain():
+		return n.mulFinite(f, x, y)
 	}
-	if !(x.E < inf) || !(y.E < inf) {
-		return anyNum
-	}
-	xk, yk := x.class()&specials, y.class()&specials
-	k := (xk | yk) & MayNaN
-	if xk|yk != 0 {
+	return binaryMembers(x, y, func(x, y Num) Num {
+		if finite(x.C) && finite(y.C) {
+			return n.mulFinite(f, x, y)
+		}
+		if finite(y.C) {
+			x, y = y, x
+		}
+		switch { // y is special
+		case x.C != x.C || y.C != y.C || x.zero():
+			return special(MayNaN)
+		}
 		xp, xn := f.signs(x)
-		yp, yn := f.signs(y)
-		if xk&(MayPosInf|MayNegInf) != 0 {
-			if f.mayZero(y) {
-				k |= MayNaN
-			}
-			if !y.zero() && (finite(y.C) || yk&^MayNaN != 0) {
-				k |= infinities(xk&MayPosInf != 0, xk&MayNegInf != 0, yp, yn)
-			}
+		k := infinities(y.C > 0, y.C < 0, xp, xn)
+		if f.mayZero(x) {
+			k |= MayNaN
 		}
-		if yk&(MayPosInf|MayNegInf) != 0 {
-			if f.mayZero(x) {
-				k |= MayNaN
-			}
-			if !x.zero() && (finite(x.C) || xk&^MayNaN != 0) {
-				k |= infinities(yk&MayPosInf != 0, yk&MayNegInf != 0, xp, xn)
-			}
-		}
-		if !finite(x.C) || !finite(y.C) {
-			return special(k)
-		}
-	}
+		return special(k)
+	})
+}
+
+func (n *Numerics) mulFinite(f *floatType, x, y Num) Num {
+	var k Class
 	ex, ey := x.E, y.E
 	if f.flush {
 		ex += f.slack(x)
@@ -278,7 +291,7 @@ func (n *Numerics) mul(f *floatType, x, y Num) Num {
 	var p dd
 	if f.wide {
 		p = dd{x.C, x.Lo}.mul(dd{y.C, y.Lo})
-		if !finite(p.hi) {
+		if !finite(p.hi) || p.hi == 0 { // keep the sign of zero
 			p = dd{x.C * y.C, 0}
 		}
 		if math.Abs(p.hi) < 0x1p-960 && x.C != 0 && y.C != 0 {
@@ -297,72 +310,67 @@ func (n *Numerics) mul(f *floatType, x, y Num) Num {
 		}
 	}
 	r := n.settle(f, p.hi, p.lo, e, 0.5, k)
-	if a := math.Abs(p.hi); !finite(r.C) && (f.MantissaBits >= 23 || n.ExcessPrecision) && a < 2*f.max && a+e < math.MaxFloat64 {
+	if !finite(r.C) && (f.MantissaBits >= 23 || n.ExcessPrecision) {
 		// A fused multiply-add does not round the product: added to a term of
 		// the other sign it may be finite again.
-		return Num{p.hi, p.lo, (e + f.ulp(f.max)) * roundUp, r.class()}
+		if a := math.Abs(p.hi); a < 2*f.max && a+e < math.MaxFloat64 {
+			return Num{p.hi, p.lo, (e + f.ulp(f.max)) * roundUp, r.class()}
+		}
+		r.K |= overflowedProduct
 	}
 	return r
 }
 
 func (n *Numerics) div(f *floatType, x, y Num) Num {
-	if !n.Bounds {
+	switch {
+	case !n.Bounds:
 		return Num{C: f.Round(x.C / y.C)}
+	case x.plain() && y.plain():
+		return n.divFinite(f, x, y)
 	}
-	if !(x.E < inf) || !(y.E < inf) {
-		return anyNum
-	}
-	xk, yk := x.class()&specials, y.class()&specials
-	k := (xk | yk) & MayNaN
+	return binaryMembers(x, y, func(x, y Num) Num {
+		switch xf, yf := finite(x.C), finite(y.C); {
+		case xf && yf:
+			return n.divFinite(f, x, y)
+		case x.C != x.C || y.C != y.C || !xf && !yf:
+			return special(MayNaN)
+		case yf:
+			yp, yn := f.signs(y)
+			return special(infinities(x.C > 0, x.C < 0, yp, yn))
+		}
+		xp, xn := f.signs(x)
+		z := Num{C: math.Copysign(0, x.C) / y.C}
+		if xp && xn {
+			z.K = AnyZeroSign
+		}
+		return z
+	})
+}
+
+func (n *Numerics) divFinite(f *floatType, x, y Num) Num {
+	var k Class
 	xp, xn := f.signs(x)
 	yp, yn := f.signs(y)
-	if xk&(MayPosInf|MayNegInf) != 0 {
-		if yk&(MayPosInf|MayNegInf) != 0 {
-			k |= MayNaN
-		}
-		if finite(y.C) {
-			k |= infinities(xk&MayPosInf != 0, xk&MayNegInf != 0, yp, yn)
-		}
-	}
-	xf, yf := finite(x.C), finite(y.C)
-	if yf && f.mayZero(y) {
+	if f.mayZero(y) {
 		if f.mayZero(x) {
 			k |= MayNaN
 		}
-		if !x.zero() && (xf || xk&^MayNaN != 0) {
+		if !x.zero() {
 			k |= infinities(xp, xn, yp, yn)
 		}
-		if y.zero() {
+		switch {
+		case y.zero():
 			return special(k)
-		}
-		if y.E > 0 && math.Abs(y.C)-y.E <= 0 {
+		case y.E > 0 && (math.Abs(y.C) <= y.E || !x.zero()):
 			return anyNum // unbounded
 		}
-		if y.E > 0 && f.flush && !x.zero() {
-			return anyNum
-		}
-	}
-	quotients := xf && yf // the ordinary quotients
-	if xf && yk&(MayPosInf|MayNegInf) != 0 {
-		// finite / infinity is a zero
-		if !quotients {
-			z := Num{C: math.Copysign(0, x.C) / y.C, K: k}
-			if xp && xn || len2(yk) {
-				z.K |= AnyZeroSign
-			}
-			return z
-		}
-		x.E = math.Max(x.E, math.Abs(x.C)) // make 0 a member
-	}
-	if !quotients {
-		return special(k)
 	}
 	ex, ey := x.E+f.slack(x), y.E
 	ay := math.Abs(y.C)
 	q := dd{x.C / y.C, 0}
 	if f.wide && finite(q.hi) {
 		q = dd{x.C, x.Lo}.div(dd{y.C, y.Lo})
-		if !finite(q.lo) {
+		if !finite(q.lo) || q.hi == 0 {
 			q = dd{x.C / y.C, 0}
 		}
 	}
@@ -389,9 +397,6 @@ func (n *Numerics) div(f *floatType, x, y Num) Num {
 	return n.settle(f, q.hi, q.lo, e, b, k)
 }
 
-// len2 reports whether k has both infinities.
-func len2(k Class) bool { return k&MayPosInf != 0 && k&MayNegInf != 0 }
-
 // max is the larger; NaN wins (StableHLO maximum; HloEvaluator).
 func (n *Numerics) max(f *floatType, x, y Num) Num {
 	if !n.Bounds {
@@ -403,29 +408,32 @@ func (n *Numerics) max(f *floatType, x, y Num) Num {
 		}
 		return Num{C: math.Max(x.C, y.C)}
 	}
-	if !(x.E < inf) || !(y.E < inf) {
-		return anyNum
+	if x.plain() && y.plain() {
+		return f.maxFinite(x, y)
 	}
-	xk, yk := x.class()&specials, y.class()&specials
-	xf, yf := finite(x.C), finite(y.C)
-	k := (xk|yk)&(MayNaN|MayPosInf) | xk&yk&MayNegInf
-	if x.C != x.C || y.C != y.C {
-		return special(MayNaN)
+	return binaryMembers(x, y, func(x, y Num) Num {
+		switch {
+		case x.C != x.C || y.C != y.C:
+			return special(MayNaN)
+		case math.IsInf(x.C, 1) || math.IsInf(y.C, -1):
+			return f.flushed(x)
+		case math.IsInf(y.C, 1) || math.IsInf(x.C, -1):
+			return f.flushed(y)
+		}
+		return f.maxFinite(x, y)
+	})
+}
+
+// flushed is x with zero added where it may be flushed to zero.
+func (f *floatType) flushed(x Num) Num {
+	if f.slack(x) > 0 {
+		x.E = math.Max(x.E, math.Abs(x.C))
 	}
-	if x.C == inf || y.C == inf {
-		return special(k)
-	}
-	if !xf && !yf {
-		return special(k)
-	}
-	if !xf { // -inf
-		y.K = y.K&AnyZeroSign | k
-		return y
-	}
-	if !yf {
-		x.K = x.K&AnyZeroSign | k
-		return x
-	}
+	return x
+}
+
+func (f *floatType) maxFinite(x, y Num) Num {
+	var k Class
 	sx, sy := f.slack(x), f.slack(y)
 	ex, ey := x.E+sx, y.E+sy
 	d := dd{x.C, x.Lo}.sub(dd{y.C, y.Lo}).hi
@@ -450,13 +458,6 @@ func (n *Numerics) max(f *floatType, x, y Num) Num {
 			e = math.Abs(r.C)
 		}
 	}
-	// Where one operand may be -inf the result may be any value of the other.
-	if xk&MayNegInf != 0 {
-		e = math.Max(e, math.Abs(y.C-r.C)+ey)
-	}
-	if yk&MayNegInf != 0 {
-		e = math.Max(e, math.Abs(x.C-r.C)+ex)
-	}
 	return Num{r.C, r.Lo, e, k}
 }
 
@@ -464,7 +465,7 @@ func (n *Numerics) min(f *floatType, x, y Num) Num { return neg(n.max(f, neg(x),
 
 // hull is a set that contains both x and y; its centre is that of x.
 func hull(x, y Num) Num {
-	if x == y {
+	if x == y && math.Signbit(x.C) == math.Signbit(y.C) {
 		return x
 	}
 	if !(x.E < inf) || !(y.E < inf) {

@@ -75,8 +75,44 @@ func (n *Numerics) Unary(op hlo.Opcode, t hlo.PrimitiveType, x Scalar) Scalar {
 	return Scalar{Re: n.unary(op, floatTypes[t], x.Re), Contest: x.Contest}
 }
 
+// withoutInf replaces infinities in types that have none: by NaN, or by the
+// largest value where conversions saturate.
+func (f *floatType) withoutInf(x Num) Num {
+	k := x.class()
+	if f.HasInf || k&(MayPosInf|MayNegInf) == 0 || !(x.E < inf) {
+		return x
+	}
+	if f.HasNaN {
+		if !finite(x.C) {
+			return special(MayNaN)
+		}
+		x.K = x.K&AnyZeroSign | MayNaN
+		return x
+	}
+	var r Num
+	for i, p := range x.members(nil) {
+		if math.IsInf(p.C, 0) {
+			p = Num{C: math.Copysign(f.max, p.C)}
+		}
+		if i == 0 {
+			r = p
+		} else {
+			r = hull(r, p)
+		}
+	}
+	return r
+}
+
 // unary is Unary on real floats with a float result.
 func (n *Numerics) unary(op hlo.Opcode, f *floatType, x Num) Num {
+	r := n.unaryAny(op, f, x)
+	if !f.HasInf && n.Bounds {
+		return f.withoutInf(r)
+	}
+	return r
+}
+
+func (n *Numerics) unaryAny(op hlo.Opcode, f *floatType, x Num) Num {
 	switch op {
 	case hlo.OpAbs:
 		return abs(x)
@@ -137,6 +173,14 @@ func (n *Numerics) Binary(op hlo.Opcode, t hlo.PrimitiveType, x, y Scalar) Scala
 
 // binary is Binary on real floats.
 func (n *Numerics) binary(op hlo.Opcode, f *floatType, x, y Num) Num {
+	r := n.binaryAny(op, f, x, y)
+	if !f.HasInf && n.Bounds {
+		return f.withoutInf(r)
+	}
+	return r
+}
+
+func (n *Numerics) binaryAny(op hlo.Opcode, f *floatType, x, y Num) Num {
 	switch op {
 	case hlo.OpAdd:
 		return n.add(f, x, y)
