@@ -60,7 +60,8 @@ func jaxlibPythons(version string) []string {
 type companion struct{ dist, version string }
 
 // jaxlibCompanions pins what a jaxlib version imports under a Python version. Before 0.4.30 jaxlib is built against
-// numpy 1; ml_dtypes 0.5 dropped names that those versions look up.
+// numpy 1; ml_dtypes 0.5 dropped names that those versions look up. scipy, which jaxlib's metadata also wants, serves only
+// its LAPACK custom-calls, which the worker does not register.
 func jaxlibCompanions(version, python string) []companion {
 	old := compareVersions(version, "0.4.30") < 0
 	numpy, mlDtypes := "2.2.6", "0.5.3"
@@ -74,15 +75,7 @@ func jaxlibCompanions(version, python string) []companion {
 	case python == "3.14":
 		numpy, mlDtypes = "2.3.3", "0.5.3"
 	}
-	out := []companion{{"numpy", numpy}, {"ml-dtypes", mlDtypes}}
-	if old {
-		scipy := "1.12.0"
-		if python == "3.8" {
-			scipy = "1.10.1"
-		}
-		out = append(out, companion{"scipy", scipy})
-	}
-	return out
+	return []companion{{"numpy", numpy}, {"ml-dtypes", mlDtypes}}
 }
 
 // findPython looks for an interpreter of the given version: pythonX.Y on PATH (not a pyenv shim that has no such version

@@ -156,7 +156,7 @@ func (p *Pool) Do(ctx context.Context, b *builds.Build, r Request) Outcome {
 	return p.do(ctx, b, r.message, r.Timeout, false)
 }
 
-// DoFresh is Do in a process of its own.
+// DoFresh is Do in a process that has served nothing before. It is gone when DoFresh returns.
 func (p *Pool) DoFresh(ctx context.Context, b *builds.Build, r Request) Outcome {
 	if err := r.check(); err != nil {
 		return Outcome{Status: Infrastructure, Err: err}
@@ -433,7 +433,10 @@ func (p *Pool) do(ctx context.Context, b *builds.Build, message func(uint64) *wi
 	}
 	o, usable := p.run(ctx, w, message, timeout)
 	switch {
-	case !usable || fresh:
+	case fresh:
+		p.retire(w)
+		w.wait()
+	case !usable:
 		p.retire(w)
 	case w.anonymous()-w.base > p.cfg.RecycleGrowth:
 		p.retire(w)
