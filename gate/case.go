@@ -192,53 +192,92 @@ func (k *caseRun) fresh(b *builds.Build) executor {
 	return executor{k.run.cfg.Runner.DoFresh, b, &k.run.xlaTime}
 }
 
+// flagSets are the flags in the order in which they are run.
+var flagSets = []string{ComparisonFlags, DefaultFlags}
+
 // answer runs both builds on all streams under both sets of flags and judges.
 func (k *caseRun) answer(ctx context.Context) []answer {
+	sides := map[string][2][]side{}
+	for _, flags := range flagSets {
+		sides[flags] = k.executeBoth(ctx, flags)
+	}
+	for i := range 2 {
+		settleMessages(sides[ComparisonFlags][i], sides[DefaultFlags][i])
+	}
 	var out []answer
-	var strict [2][]side
-	for _, flags := range []string{ComparisonFlags, DefaultFlags} {
-		r := k.request(flags)
-		for _, a := range k.asked {
-			r.Inputs = append(r.Inputs, a.arguments)
-		}
-		var sides [2][]side
-		var wg sync.WaitGroup
-		for i, b := range []*builds.Build{k.run.cfg.Base, k.run.cfg.Head} {
-			wg.Go(func() {
-				r := r
-				var count func()
-				if i == 1 && flags == ComparisonFlags && len(k.run.cfg.Passes) > 0 {
-					r.DumpDir, count = k.dump()
-				}
-				var dropped []string
-				sides[i], dropped = k.pooled(b).execute(ctx, r)
-				if count != nil {
-					count()
-				}
-				for _, name := range dropped {
-					if k.drop[i] == nil {
-						k.drop[i] = map[string]bool{}
-					}
-					k.drop[i][name] = true
-				}
-			})
-		}
-		wg.Wait()
+	for _, flags := range flagSets {
 		for s, a := range k.asked {
-			q := question{stream: a.Name, flags: flags, base: sides[0][s], head: sides[1][s], want: a.want, tolerance: a.tolerance}
-			if flags == DefaultFlags && sameResults(sides[0][s], strict[0][s]) && sameResults(sides[1][s], strict[1][s]) {
+			base, head := sides[flags][0][s], sides[flags][1][s]
+			strict := sides[ComparisonFlags]
+			if flags == DefaultFlags && sameResults(base, strict[0][s]) && sameResults(head, strict[1][s]) {
 				// The flags made no difference: what was said stands.
 				prior := out[s]
 				prior.observations, prior.cells, prior.repeated = nil, nil, true
 				out = append(out, prior)
 				continue
 			}
-			q.reference = a.reference(flags)
-			out = append(out, judge(q))
+			out = append(out, judge(question{stream: a.Name, flags: flags, reference: a.reference(flags), base: base, head: head, want: a.want, tolerance: a.tolerance}))
 		}
-		strict = sides
 	}
 	return out
+}
+
+// executeBoth runs all streams on base and head under one set of flags.
+func (k *caseRun) executeBoth(ctx context.Context, flags string) (sides [2][]side) {
+	r := k.request(flags)
+	for _, a := range k.asked {
+		r.Inputs = append(r.Inputs, a.arguments)
+	}
+	var wg sync.WaitGroup
+	for i, b := range []*builds.Build{k.run.cfg.Base, k.run.cfg.Head} {
+		wg.Go(func() {
+			r := r
+			var count func()
+			if i == 1 && flags == ComparisonFlags && len(k.run.cfg.Passes) > 0 {
+				r.DumpDir, count = k.dump()
+			}
+			var dropped []string
+			sides[i], dropped = k.pooled(b).execute(ctx, r)
+			if count != nil {
+				count()
+			}
+			for _, name := range dropped {
+				if k.drop[i] == nil {
+					k.drop[i] = map[string]bool{}
+				}
+				k.drop[i][name] = true
+			}
+		})
+	}
+	wg.Wait()
+	return sides
+}
+
+// settleMessages gives all crashes of one build on one case the message that
+// came most often. The threads of a compiler race for the first complaint;
+// the report should not.
+func settleMessages(runs ...[]side) {
+	count := map[string]int{}
+	best := ""
+	for _, sides := range runs {
+		for _, s := range sides {
+			if s.behaviour == Crashed {
+				count[s.detail]++
+			}
+		}
+	}
+	for _, m := range slices.Sorted(maps.Keys(count)) {
+		if count[m] > count[best] {
+			best = m
+		}
+	}
+	for _, sides := range runs {
+		for i := range sides {
+			if sides[i].behaviour == Crashed {
+				sides[i].detail = best
+			}
+		}
+	}
 }
 
 // sameResults reports whether two sides ended in the same way with the same

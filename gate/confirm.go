@@ -35,17 +35,24 @@ func (k *caseRun) confirm(ctx context.Context, f *observedFinding) {
 			return
 		}
 		a := judge(question{stream: f.Stream, flags: f.Flags, reference: q.reference(f.Flags), base: base[0], head: head[0], want: q.want, tolerance: q.tolerance})
-		if bad(a.base) {
+		if shows(f.Class, a.base) {
 			baseBad++
 		}
-		if bad(a.head) {
+		if shows(f.Class, a.head) {
 			headBad++
 		}
 	}
 	f.conclude(headBad, baseBad)
 }
 
-func bad(b Behaviour) bool { return b == Wrong || b == Flaky || b == Crashed || b == Hung }
+// shows reports whether a behaviour is that of a finding's class: a crash or
+// hang for those, wrong values for the others.
+func shows(c Class, b Behaviour) bool {
+	if c == Crash || c == Hang {
+		return b == Crashed || b == Hung
+	}
+	return b == Wrong || b == Flaky
+}
 
 // conclude draws the consequence of the confirmation runs.
 func (f *observedFinding) conclude(headBad, baseBad int) {

@@ -202,12 +202,19 @@ func crashText(c *worker.Crash) string {
 }
 
 // ofFailure reads a clean error. The codes are absl's; XLA uses them like this
-// (tsl/platform/errors.h, xla/status_macros.h: RET_CHECK is INTERNAL).
+// (tsl/platform/errors.h, xla/status_macros.h: RET_CHECK is INTERNAL). While it
+// compiles a program, a failed precondition is one of its own making
+// ("BufferAllocation::Slice not assigned"), so it counts as internal.
 func ofFailure(f *worker.Failure) side {
 	s := side{detail: fmt.Sprintf("%s: %s", f.Code, firstLine(f.Message))}
 	switch f.Code {
 	case pjrt.Internal, pjrt.Unknown, pjrt.DataLoss, pjrt.Aborted:
 		s.behaviour = Crashed
+	case pjrt.FailedPrecondition:
+		s.behaviour = Rejected
+		if f.Stage == worker.StageCompile {
+			s.behaviour = Crashed
+		}
 	case pjrt.Unimplemented, pjrt.NotFound, pjrt.ResourceExhausted:
 		s.behaviour = Unsupported
 	case pjrt.Cancelled, pjrt.DeadlineExceeded, pjrt.Unavailable:

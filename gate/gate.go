@@ -2,7 +2,6 @@ package gate
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -19,6 +18,14 @@ type run struct {
 	referenceTime meter
 }
 
+func newRun(cfg Config) *run {
+	r := &run{cfg: cfg, reference: cfg.Reference}
+	if r.reference == nil {
+		r.reference = Interpret
+	}
+	return r
+}
+
 // Run runs the gate. It returns a *ConfigError for settings that make no
 // sense, and an error if a build cannot be described at all: an infrastructure
 // failure. Otherwise there is a result; when ctx ends early it holds what was
@@ -27,10 +34,8 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	r := &run{cfg: cfg, reference: cfg.Reference}
-	if r.reference == nil {
-		r.reference = Interpret
-	}
+	cfg.Base, cfg.Head = poisoned(cfg.Base), poisoned(cfg.Head)
+	r := newRun(cfg)
 	start := cfg.Now()
 	res := &Result{Schema: Schema, Seed: cfg.Seed, Reasons: []string{}, Passes: []PassResult{}, Cases: []CaseResult{}, Findings: []Finding{}}
 	res.Statistics.Cells = []Cell{}
@@ -176,10 +181,4 @@ func (r *run) summarise(res *Result, reports []caseReport) {
 	}
 	res.Base.Dropped = slices.Sorted(maps.Keys(dropped[0]))
 	res.Head.Dropped = slices.Sorted(maps.Keys(dropped[1]))
-}
-
-// IsConfigError reports whether err is a setting that Run refused.
-func IsConfigError(err error) bool {
-	var c *ConfigError
-	return errors.As(err, &c)
 }

@@ -48,12 +48,9 @@ func Replay(ctx context.Context, cfg Config, b *builds.Build, c *fuzz.Case) Repl
 		out.Outcome, out.Detail = Unsupported, why
 		return out
 	}
+	b = poisoned(b)
 	cfg.Base, cfg.Head = b, b
-	r := &run{cfg: cfg, reference: cfg.Reference}
-	if r.reference == nil {
-		r.reference = Interpret
-	}
-	k := &caseRun{run: r, c: c}
+	k := &caseRun{run: newRun(cfg), c: c}
 	var err error
 	if k.base, err = encode(c); err != nil {
 		out.Outcome, out.Detail = Unsupported, err.Error()
@@ -77,7 +74,7 @@ func Replay(ctx context.Context, cfg Config, b *builds.Build, c *fuzz.Case) Repl
 		for i, a := range k.asked {
 			run := k.replayed(a, flags, sides[i])
 			out.Outcome = worse(out.Outcome, run.Outcome)
-			if run.Outcome == out.Outcome && run.Detail != "" && bad(run.Outcome) && out.Detail == why {
+			if run.Outcome == out.Outcome && run.Detail != "" && (shows(Crash, run.Outcome) || shows(Miscompile, run.Outcome)) && out.Detail == why {
 				out.Detail = appendDetail(why, fmt.Sprintf("%s inputs, %s flags: %s", run.Stream, flags, run.Detail))
 			}
 			out.Runs = append(out.Runs, run)

@@ -2,27 +2,31 @@ package main
 
 import (
 	"os"
-	"regexp"
-	"strings"
 
 	"github.com/passgate/passgate/gate"
+	"github.com/passgate/passgate/xla/dump"
 )
 
-// stepName matches the name of a per-pass dump (xla/service/dump.cc).
-var stepName = regexp.MustCompile(`\.\d{4}\.[^.]+\.after_(.+)\.before_.+\.hlo\.pb$`)
-
-// readSteps lists the pass steps of a dump directory that was asked for with
-// the filter `.*`: a build then writes one file per pass that changed the
-// module, and one per start of a pipeline.
+// readSteps lists the pass steps in a directory of dumps of changed passes:
+// from the compiler's own list of pass runs where it writes one, else one step
+// per dump.
 func readSteps(dir string) ([]gate.Step, error) {
-	entries, err := os.ReadDir(dir)
+	compilations, err := dump.Read(os.DirFS(dir))
 	if err != nil {
 		return nil, err
 	}
 	var out []gate.Step
-	for _, e := range entries {
-		if m := stepName.FindStringSubmatch(e.Name()); m != nil && !strings.HasPrefix(m[1], "pipeline-start") {
-			out = append(out, gate.Step{Name: m[1], Changed: true})
+	for _, c := range compilations {
+		for _, r := range c.Runs {
+			out = append(out, gate.Step{Name: r.Pass, Changed: r.Changed})
+		}
+		if c.Runs != nil {
+			continue
+		}
+		for _, s := range c.Steps {
+			if !s.Start() && s.Inner == "" {
+				out = append(out, gate.Step{Name: s.Key.Pass, Changed: true})
+			}
 		}
 	}
 	return out, nil
