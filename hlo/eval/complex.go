@@ -164,7 +164,7 @@ func (n *Numerics) complexUnary(op hlo.Opcode, t hlo.PrimitiveType, x Scalar) Sc
 	if (op == hlo.OpTanh || op == hlo.OpTan) && nearPole(op, z) {
 		return n.anyComplex(x.Contest)
 	}
-	e := fn.scale(z, w)*b.ulps*f.eps + b.abs
+	e := fn.scale(z, w)*b.relative + b.abs
 	if rad > 0 {
 		e += fn.slope(z, w, rad) * rad
 	}
@@ -214,7 +214,7 @@ func (n *Numerics) complexAbs(f *floatType, x Scalar) Num {
 		r.K |= o.K & specials
 		return r
 	}
-	return n.settle(f, v, 0, f.radius(x)+v*f.eps*b.abs+wideCentre(f, v), b.ulps, sp)
+	return n.settle(f, v, 0, f.radius(x)+b.extra(v, 0)+wideCentre(f, v), 0.5, sp)
 }
 
 // wideCentre is the error of a centre that package math gave for f64.
@@ -240,7 +240,7 @@ func (n *Numerics) complexSign(f *floatType, x Scalar) Scalar {
 		return n.anyComplex(x.Contest)
 	}
 	b := complexBudget(hlo.OpSign, f)
-	return n.disc(f, w, 2*rad/(a-rad)+b.ulps*f.eps, x.Contest)
+	return n.disc(f, w, 2*rad/(a-rad)+b.relative, x.Contest)
 }
 
 // anyZeroSign is the AnyZeroSign bit in bound mode.
@@ -295,7 +295,7 @@ func (n *Numerics) complexDivide(f *floatType, x, y Scalar, contest Contest) Sca
 	w := a / b
 	q := cmplx.Abs(w)
 	budget := complexBudget(hlo.OpDivide, f)
-	e := (ra+q*rb)/(size-rb) + q*f.eps*budget.ulps + f.minNormal*4*(1+1/size)
+	e := (ra+q*rb)/(size-rb) + q*budget.relative + f.minNormal*4*(1+1/size)
 	if a == 0 && ra == 0 {
 		e = 0
 	}
@@ -320,6 +320,6 @@ func (n *Numerics) complexPower(f *floatType, x, y Scalar, contest Contest) Scal
 	l := cmplx.Abs(cmplx.Log(a))
 	budget := complexBudget(hlo.OpPower, f)
 	// Relative error: that of the exponent b*log(a), and of exp.
-	d := rb*(l+ra/(size-ra)) + cmplx.Abs(b)*ra/(size-ra) + budget.ulps*f.eps*(1+cmplx.Abs(b)*(1+l))
+	d := rb*(l+ra/(size-ra)) + cmplx.Abs(b)*ra/(size-ra) + budget.relative*(1+cmplx.Abs(b)*(1+l))
 	return n.disc(f, w, cmplx.Abs(w)*math.Expm1(d)*roundUp, contest)
 }

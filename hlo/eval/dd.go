@@ -30,7 +30,26 @@ func twoProd(a, b float64) dd {
 func (x dd) add(y dd) dd {
 	s, t := twoSum(x.hi, y.hi), twoSum(x.lo, y.lo)
 	v := fastTwoSum(s.hi, s.lo+t.hi)
-	return fastTwoSum(v.hi, t.lo+v.lo)
+	r := fastTwoSum(v.hi, t.lo+v.lo)
+	if !finite(r.hi) {
+		return x.addHuge(y)
+	}
+	return r
+}
+
+// addHuge is add where an intermediate value overflowed.
+func (x dd) addHuge(y dd) dd {
+	s := x.hi + y.hi
+	if math.Abs(x.hi) > math.MaxFloat64/4 || math.Abs(y.hi) > math.MaxFloat64/4 {
+		if a, b := x.scale(-2), y.scale(-2); finite(a.hi) && finite(b.hi) {
+			if r := a.add(b).scale(2); finite(r.hi) {
+				return r
+			} else {
+				s = r.hi
+			}
+		}
+	}
+	return dd{s, 0}
 }
 
 func (x dd) addF(y float64) dd {

@@ -165,6 +165,11 @@ func reducePiHalf(x dd) (r dd, j int) {
 		r = twoSum(x.hi, -k*piHalf1).addF(-k * piHalf2).addF(x.lo).sub(piHalf3.mulF(k))
 		return r, int(int64(k) & 3)
 	}
+	if x.lo != 0 { // it may be many periods itself
+		r, j = reducePiHalf(dd{x.hi, 0})
+		s, k := reducePiHalf(r.addF(x.lo))
+		return s, (j + k) & 3
+	}
 	// x = m * 2^e, and the wanted part of x*2/pi are the bits around the point
 	// of m * twoOverPi * 2^(e-1280).
 	frac, e := math.Frexp(a)
@@ -187,7 +192,7 @@ func reducePiHalf(x dd) (r dd, j int) {
 	if x.hi < 0 {
 		r, j = r.neg(), -j
 	}
-	return r.addF(x.lo), j & 3
+	return r, j & 3
 }
 
 // cosine and sine of a reduced argument by Taylor series after halving.

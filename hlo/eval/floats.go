@@ -9,6 +9,7 @@ import (
 // floatType holds the numbers of a float type that single operations need.
 type floatType struct {
 	*hlo.FloatFormat
+	t         hlo.PrimitiveType
 	wide      bool    // f64: centres are double-double
 	eps       float64 // distance of 1 and the next value: 2^(1-p)
 	max       float64 // largest finite value
@@ -29,7 +30,7 @@ var floatTypes = func() (table [hlo.F6E2M3FN + 1]*floatType) {
 			continue
 		}
 		ft := &floatType{
-			FloatFormat: f, wide: t == int(hlo.F64), eps: math.Ldexp(1, -f.MantissaBits),
+			FloatFormat: f, t: hlo.PrimitiveType(t), wide: t == int(hlo.F64), eps: math.Ldexp(1, -f.MantissaBits),
 			max: f.Max(), minNormal: f.MinNormal(), minSub: f.MinSubnormal(),
 			flush: t == int(hlo.F64) || t == int(hlo.F32) || t == int(hlo.BF16),
 		}

@@ -24,7 +24,7 @@ type function struct {
 	lo, hi float64 // domain, closed; NaN outside
 }
 
-var functions = map[hlo.Opcode]*function{
+var functions = [hlo.NumOpcodes + 1]*function{
 	hlo.OpExponential:         {math.Exp, ddExp, monotone, -inf, inf},
 	hlo.OpExponentialMinusOne: {math.Expm1, ddExpm1, monotone, -inf, inf},
 	hlo.OpLog:                 {math.Log, ddLog, monotone, 0, inf},
@@ -116,7 +116,7 @@ func (n *Numerics) elementary(f *floatType, op hlo.Opcode, x Num) Num {
 		case y == 0 || !finite(y):
 			parts[m] = Num{C: y}
 		default:
-			parts[m] = n.settle(f, y, 0, b.abs, b.ulps, 0)
+			parts[m] = n.settle(f, y, 0, b.extra(y, 0), b.ulps, 0)
 		}
 		m++
 	}
@@ -226,8 +226,18 @@ func (n *Numerics) elementaryMapped(f *floatType, fn *function, op hlo.Opcode, b
 		}
 		return anyNum
 	}
-	s := n.settle(f, y.hi, y.lo, d+b.abs, b.ulps, r)
+	s := n.settle(f, y.hi, y.lo, d+b.extra(y.hi, math.Abs(c.hi)+e), b.ulps, r)
+	if positive[op] && finite(s.C) && s.C < s.E && s.E < inf {
+		s.C, s.Lo = (s.C+s.E)/2, 0 // [0, C+E]
+		s.E = s.C
+	}
 	return s
+}
+
+// positive are the functions whose value is never negative.
+var positive = [hlo.NumOpcodes + 1]bool{
+	hlo.OpExponential: true, hlo.OpLogistic: true, hlo.OpSqrt: true, hlo.OpRsqrt: true,
+	hlo.OpCosh: true, hlo.OpAcos: true, hlo.OpAcosh: true,
 }
 
 // special2 is the class of an infinity.
@@ -404,6 +414,14 @@ func powFloat(f *floatType, x, y float64) float64 {
 	return math.Copysign(r, s)
 }
 
+// logOf is |log|v||, the condition number of x^y = v in its exponent.
+func logOf(v float64) float64 {
+	if v == 0 {
+		return 0
+	}
+	return math.Abs(math.Log(math.Abs(v)))
+}
+
 func isInteger(x float64) bool { return math.Trunc(x) == x }
 
 func (n *Numerics) powerMember(f *floatType, b budget, x, y Num) Num {
@@ -452,7 +470,7 @@ func (n *Numerics) powerMember(f *floatType, b budget, x, y Num) Num {
 		if !finite(p.hi) {
 			return special(special2(v))
 		}
-		return n.settle(f, p.hi, p.lo, b.abs, b.ulps, 0)
+		return n.settle(f, p.hi, p.lo, b.extra(p.hi, logOf(p.hi)), b.ulps, 0)
 	}
 	if !finite(x.C) || !finite(y.C) {
 		return anyNum
@@ -475,7 +493,7 @@ func (n *Numerics) powerMember(f *floatType, b budget, x, y Num) Num {
 			return anyNum
 		}
 		e += math.Abs(c.hi) * wideCentreError
-		return n.settle(f, c.hi, c.lo, e+b.abs, b.ulps, 0)
+		return n.settle(f, c.hi, c.lo, e+b.extra(c.hi, logOf(c.hi+e)), b.ulps, 0)
 	}
 	if ey == 0 && y.Lo == 0 && isInteger(y.C) && y.C > 0 {
 		lo, hi := x.C-ex, x.C+ex
@@ -485,7 +503,7 @@ func (n *Numerics) powerMember(f *floatType, b budget, x, y Num) Num {
 		if !(e < inf) {
 			return anyNum
 		}
-		return n.settle(f, v, 0, e, b.ulps, 0)
+		return n.settle(f, v, 0, e+b.extra(v, logOf(v)), b.ulps, 0)
 	}
 	if x.C+ex < 0 && ey == 0 && y.Lo == 0 && !isInteger(y.C) {
 		return special(MayNaN)
@@ -516,7 +534,7 @@ func (n *Numerics) atan2Member(f *floatType, b budget, y, x Num) Num {
 		r := Num{C: c.hi, Lo: 0, K: AnyZeroSign}
 		negative := x.C-ex < 0 || math.Signbit(x.C) || x.zero() && x.K&AnyZeroSign != 0
 		if negative {
-			r = n.settle(f, c.hi, c.lo, b.abs, b.ulps, 0)
+			r = n.settle(f, c.hi, c.lo, b.extra(c.hi, 0), b.ulps, 0)
 			if y.K&AnyZeroSign != 0 {
 				r.E += 2 * math.Pi * roundUp
 			}
@@ -530,7 +548,7 @@ func (n *Numerics) atan2Member(f *floatType, b budget, y, x Num) Num {
 	if ex > 0 || ey > 0 {
 		if y.C-ey <= 0 && y.C+ey >= 0 && x.C-ex <= 0 {
 			e = (math.Pi + math.Abs(c.hi)) * roundUp // reaches the cut
-			return n.settle(f, c.hi, c.lo, e+b.abs, b.ulps, f.flushedOrigin(y, x))
+			return n.settle(f, c.hi, c.lo, e+b.extra(c.hi, 0), b.ulps, f.flushedOrigin(y, x))
 		}
 		for _, p := range [2]dd{dd{y.C, y.Lo}.addF(-ey), dd{y.C, y.Lo}.addF(ey)} {
 			for _, q := range [2]dd{dd{x.C, x.Lo}.addF(-ex), dd{x.C, x.Lo}.addF(ex)} {
@@ -539,7 +557,7 @@ func (n *Numerics) atan2Member(f *floatType, b budget, y, x Num) Num {
 		}
 		e += math.Abs(c.hi) * wideCentreError
 	}
-	return n.settle(f, c.hi, c.lo, e+b.abs, b.ulps, f.flushedOrigin(y, x))
+	return n.settle(f, c.hi, c.lo, e+b.extra(c.hi, 0), b.ulps, f.flushedOrigin(y, x))
 }
 
 // flushedOrigin: of two subnormals XLA's CPU code may make 0/0 = NaN

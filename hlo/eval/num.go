@@ -1,6 +1,10 @@
 package eval
 
-import "math"
+import (
+	"math"
+
+	"github.com/passgate/passgate/hlo"
+)
 
 const (
 	// roundUp makes an error bound that was computed in float64 by a handful
@@ -171,13 +175,10 @@ func (n *Numerics) add(f *floatType, x, y Num) Num {
 	var s dd
 	if f.wide {
 		s = dd{x.C, x.Lo}.add(dd{y.C, y.Lo})
-		if !finite(s.hi) {
-			s = dd{x.C + y.C, 0}
-		}
 	} else {
 		s.hi = x.C + y.C
 	}
-	if s.hi == 0 {
+	if math.Abs(s.hi) <= e || s.hi == 0 {
 		k |= AnyZeroSign
 	}
 	return n.settle(f, s.hi, s.lo, e, 0.5, k)
@@ -222,8 +223,11 @@ func (f *floatType) signs(x Num) (pos, neg bool) {
 		case x.E == 0:
 			return pos || x.C > 0, neg || x.C < 0
 		}
-		pos = pos || x.C+x.E >= 0
-		neg = neg || x.C-x.E <= 0
+		// A zero at the end of the interval has the sign of the others, unless
+		// said otherwise.
+		either := x.K&AnyZeroSign != 0
+		pos = pos || x.C+x.E > 0 || x.C+x.E == 0 && either
+		neg = neg || x.C-x.E < 0 || x.C-x.E == 0 && either
 	}
 	return pos, neg
 }
@@ -388,7 +392,7 @@ func (n *Numerics) divFinite(f *floatType, x, y Num) Num {
 		}
 		return Num{C: f.Round(q.hi), K: k}
 	}
-	b := divideBudget(f)
+	b := budgetOf(hlo.OpDivide, f).ulps
 	if m, ex2 := math.Frexp(ay); m == 0.5 && y.E == 0 && y.Lo == 0 && math.Abs(float64(ex2-1)) < float64(f.Bias-1) {
 		b = 0.5 // the reciprocal of a power of two is exact
 	} else if e == 0 && b <= 0.5 && math.FMA(q.hi, y.C, -x.C) != 0 && q.lo == 0 && f.wide {

@@ -3,7 +3,6 @@ package eval
 import (
 	"encoding/json"
 	"math"
-	"math/big"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -87,7 +86,11 @@ func TestNarrowFunctions(t *testing.T) {
 		args = append(args, float64(float32(float64(k)*math.Pi/2)))
 	}
 	args = append(args, 16367173*0x1p72) // nearest to a multiple of pi/2 among float32
-	for op, fn := range functions {
+	for i, fn := range functions {
+		if fn == nil {
+			continue
+		}
+		op := hlo.Opcode(i)
 		worst, at := 0.0, 0.0
 		for _, x := range args {
 			if x < fn.lo || x > fn.hi {
@@ -105,19 +108,4 @@ func TestNarrowFunctions(t *testing.T) {
 			t.Errorf("%v(%v) is off by %.3g relative", op, at, worst)
 		}
 	}
-}
-
-func bigOf(x dd) *big.Float {
-	f := new(big.Float).SetPrec(2200).SetFloat64(x.hi)
-	return f.Add(f, new(big.Float).SetFloat64(x.lo))
-}
-
-// relative is |got-want|/|want| where want is not zero.
-func relative(got dd, want *big.Float) float64 {
-	if want.Sign() == 0 {
-		return math.Abs(got.hi)
-	}
-	d := new(big.Float).SetPrec(2200).Sub(bigOf(got), want)
-	r, _ := d.Quo(d, want).Float64()
-	return math.Abs(r)
 }
