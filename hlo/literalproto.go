@@ -405,6 +405,12 @@ func (l *Literal) wire(s *Shape) *hlopb.LiteralProto {
 			copy(data[wire*size:(wire+1)*size], l.Raw[rowMajor*size:])
 		})
 	}
+	if bits := s.Type.Bits(); bits < 8 { // XLA writes the upper bits as zeros
+		data = bytes.Clone(data)
+		for i := range data {
+			data[i] &= 1<<bits - 1
+		}
+	}
 	setWireData(p, s.Type, data)
 	return p
 }

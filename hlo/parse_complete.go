@@ -291,7 +291,7 @@ func inferable(op Opcode) bool {
 
 // inferred is the shape of an instruction whose text has none.
 func (p *parser) inferred(in *Instruction) *Shape {
-	s, err := inferShape(in)
+	s, err := InferShape(in)
 	if err != nil {
 		p.fail(p.tok.pos, "the shape of %v does not follow from its operands: %v", in.Op, err)
 	}

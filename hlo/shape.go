@@ -158,10 +158,9 @@ func (l *Layout) Clone() *Layout {
 }
 
 // Compatible reports whether two shapes have the same types and dimensions,
-// layouts and dynamic marks aside.
+// layouts and dynamic marks aside. An unbounded dimension fits any size.
 func (s *Shape) Compatible(o *Shape) bool {
-	return s.Type == o.Type && slices.Equal(s.Dims, o.Dims) &&
-		slices.EqualFunc(s.Elements, o.Elements, (*Shape).Compatible)
+	return compatible(s, o, func(a, b PrimitiveType) bool { return a == b })
 }
 
 // Leaves are the non-tuple shapes inside, in depth-first order.
