@@ -22,15 +22,19 @@ func called(in *hlo.Instruction, i, n int) (*hlo.Computation, error) {
 	return in.Called[i], nil
 }
 
-// maxUndecidedTrips is how many iterations a while loop may go on after its
-// condition became undecided; see while.
-const maxUndecidedTrips = 256
+// maxUndecidedTrips is how many iterations one while loop may go on after its
+// condition became undecided, and maxUndecidedTotal how many all loops of a run
+// together; see while.
+const (
+	maxUndecidedTrips = 256
+	maxUndecidedTotal = 1024
+)
 
 // while runs a loop. Where the condition is undecided, an implementation may
 // leave the loop here or go on, so the result is the union of the states at
-// all places where it may leave; if that does not end after
-// maxUndecidedTrips such places the state is undecided, apart from elements
-// that the body passes through.
+// all places where it may leave. If that does not end, or the state tells
+// nothing any more, the result is undecided apart from elements that the body
+// passes through.
 func (e *Evaluator) while(in *hlo.Instruction, state *Value) (*Value, error) {
 	body, err := called(in, 0, 1)
 	if err != nil {
@@ -58,7 +62,9 @@ func (e *Evaluator) while(in *hlo.Instruction, state *Value) (*Value, error) {
 		switch {
 		case p.Undecided:
 			exits = e.union(exits, state)
-			if trips++; trips > maxUndecidedTrips {
+			trips++
+			e.undecidedTrips++
+			if trips > maxUndecidedTrips || e.undecidedTrips > maxUndecidedTotal || e.unknown(body, state) {
 				return e.giveUp(in, body, state, contest), nil
 			}
 		case p.I == 0:
@@ -72,19 +78,47 @@ func (e *Evaluator) while(in *hlo.Instruction, state *Value) (*Value, error) {
 
 // giveUp is the result of a loop whose number of iterations is unknown.
 func (e *Evaluator) giveUp(in *hlo.Instruction, body *hlo.Computation, state *Value, contest Contest) *Value {
-	r := undecidedValue(in.Shape, contest)
-	root := body.Root
-	if root.Op == hlo.OpParameter {
+	if body.Root.Op == hlo.OpParameter {
 		return state
 	}
-	if root.Op == hlo.OpTuple {
-		for i, x := range root.Operands {
-			if x.Op == hlo.OpGetTupleElement && x.Attr.TupleIndex == int64(i) && x.Operands[0].Op == hlo.OpParameter {
-				r.Elements[i] = state.Elements[i]
-			}
+	r := undecidedValue(in.Shape, contest)
+	for i := range r.Elements {
+		if passesThrough(body.Root, i) {
+			r.Elements[i] = state.Elements[i]
 		}
 	}
 	return r
+}
+
+// passesThrough says whether element i of the loop state is left alone by a
+// body with the given root.
+func passesThrough(root *hlo.Instruction, i int) bool {
+	if root.Op != hlo.OpTuple || i >= len(root.Operands) {
+		return false
+	}
+	x := root.Operands[i]
+	return x.Op == hlo.OpGetTupleElement && x.Attr.TupleIndex == int64(i) && x.Operands[0].Op == hlo.OpParameter
+}
+
+// unknown says whether nothing is decided of what the body changes.
+func (e *Evaluator) unknown(body *hlo.Computation, state *Value) bool {
+	elements := []*Value{state}
+	if state.Array == nil {
+		elements = state.Elements
+	}
+	for i, x := range elements {
+		if passesThrough(body.Root, i) {
+			continue
+		}
+		for _, a := range leaves(x) {
+			for j := range a.Len() {
+				if a.decided(j) {
+					return false
+				}
+			}
+		}
+	}
+	return true
 }
 
 // union is the elementwise union of the legal sets of two values of the same

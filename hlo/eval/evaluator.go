@@ -81,13 +81,15 @@ var ErrStepLimit = errors.New("step limit exceeded")
 // Evaluator runs computations of one module. It is not safe for concurrent
 // use; different Evaluators may share a module.
 type Evaluator struct {
-	num      Numerics
-	ctx      context.Context
-	opts     Options
-	steps    int64
-	work     int64 // element operations since the last whole step
-	programs map[*hlo.Computation]*program
-	callees  map[*hlo.Computation]*callee
+	num   Numerics
+	ctx   context.Context
+	opts  Options
+	steps int64
+	work  int64 // element operations since the last whole step
+	// undecidedTrips counts iterations of while loops with undecided conditions.
+	undecidedTrips int
+	programs       map[*hlo.Computation]*program
+	callees        map[*hlo.Computation]*callee
 }
 
 // NewEvaluator makes an evaluator. Its steps count over all its runs.
