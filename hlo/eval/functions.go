@@ -231,6 +231,9 @@ func (n *Numerics) elementaryMapped(f *floatType, fn *function, op hlo.Opcode, b
 		s.C, s.Lo = (s.C+s.E)/2, 0 // [0, C+E]
 		s.E = s.C
 	}
+	if s.C == 0 && e > 0 {
+		s.K |= AnyZeroSign
+	}
 	return s
 }
 

@@ -251,7 +251,7 @@ func intPower(t hlo.PrimitiveType, x, y int64) (int64, Contest) {
 		}
 		return 0, Implementation
 	}
-	r, size := int64(1), 1.0
+	r := int64(1)
 	for base, e := x, uint64(y); e != 0; e >>= 1 {
 		if e&1 != 0 {
 			r *= base
@@ -259,8 +259,10 @@ func intPower(t hlo.PrimitiveType, x, y int64) (int64, Contest) {
 		base *= base
 	}
 	var c Contest
-	if t.IsSigned() {
-		if size = math.Pow(math.Abs(float64(x)), float64(y)); size > float64(maxInt(t)) {
+	if t.IsSigned() && y > 1 {
+		size := math.Pow(math.Abs(float64(x)), float64(y))
+		limit := -float64(minInt(t))
+		if size > limit || size == limit && !(x < 0 && y&1 == 1) {
 			c = SignedOverflow
 		}
 	}

@@ -328,11 +328,11 @@ func (n *Numerics) addKernel(f *floatType, r, x, y *Plane, sign float64) {
 				}
 			}
 		}
-		p, q := x.at(i), y.at(i)
+		op := hlo.OpAdd
 		if sign < 0 {
-			q = neg(q)
+			op = hlo.OpSubtract
 		}
-		r.set(i, n.add(f, p, q))
+		r.set(i, n.binary(op, f, x.at(i), y.at(i)))
 	}
 }
 
@@ -386,7 +386,7 @@ func (n *Numerics) mulKernel(f *floatType, r, x, y *Plane) {
 				}
 			}
 		}
-		r.set(i, n.mul(f, x.at(i), y.at(i)))
+		r.set(i, n.binary(hlo.OpMultiply, f, x.at(i), y.at(i)))
 	}
 }
 
@@ -422,11 +422,11 @@ func (n *Numerics) maxKernel(f *floatType, r, x, y *Plane, sign float64) {
 			c[i] = v
 			continue
 		}
-		if sign > 0 {
-			r.set(i, n.max(f, x.at(i), y.at(i)))
-		} else {
-			r.set(i, n.min(f, x.at(i), y.at(i)))
+		op := hlo.OpMaximum
+		if sign < 0 {
+			op = hlo.OpMinimum
 		}
+		r.set(i, n.binary(op, f, x.at(i), y.at(i)))
 	}
 }
 
