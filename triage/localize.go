@@ -1,0 +1,164 @@
+package triage
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/passgate/passgate/hlo"
+	"github.com/passgate/passgate/hlo/eval"
+)
+
+// Location is the place inside a guilty pass step: the instruction whose value
+// the step changed although everything it reads kept its meaning.
+type Location struct {
+	// Before is the instruction that the pass rewrote, After what computes
+	// its value now.
+	Before, After *hlo.Instruction
+	// Computation holds Before.
+	Computation *hlo.Computation
+	// Source is the source line of Before where its metadata has one,
+	// "file:line".
+	Source string
+	// Where is the first element that differs.
+	Where Divergence
+}
+
+// Localize compares two states of one program on one input set and walks from
+// the first instruction whose value changed down to the smallest place: along
+// operands, then into called computations. It returns nil when the results
+// meet.
+//
+// Instructions correspond by name (a pass gives new instructions new names and
+// leaves the others alone), roots of the entry computations always.
+func Localize(ctx context.Context, before, after *hlo.Module, args []*eval.Value, o eval.Options) (*Location, error) {
+	b, err := record(ctx, before, args, o)
+	if err != nil {
+		return nil, err
+	}
+	a, err := record(ctx, after, args, o)
+	if err != nil {
+		return nil, err
+	}
+	l := localizer{b, a, map[[2]*hlo.Instruction]bool{}}
+	// The first executed instruction that exists on both sides and changed.
+	for _, in := range a.order {
+		if old := b.byName[in.Name]; old != nil && old.Op == in.Op && l.differ(old, in) != nil {
+			return l.descend(old, in), nil
+		}
+	}
+	if l.differ(before.Entry.Root, after.Entry.Root) != nil {
+		return l.descend(before.Entry.Root, after.Entry.Root), nil
+	}
+	return nil, nil
+}
+
+// recording is one traced run: the value of each instruction the first time
+// that it was executed.
+type recording struct {
+	values map[*hlo.Instruction]*eval.Value
+	order  []*hlo.Instruction
+	byName map[string]*hlo.Instruction
+	home   map[*hlo.Instruction]*hlo.Computation
+}
+
+func record(ctx context.Context, m *hlo.Module, args []*eval.Value, o eval.Options) (*recording, error) {
+	r := &recording{values: map[*hlo.Instruction]*eval.Value{}, byName: map[string]*hlo.Instruction{}, home: map[*hlo.Instruction]*hlo.Computation{}}
+	for _, c := range m.Computations {
+		for _, in := range c.Instructions {
+			r.byName[in.Name] = in
+			r.home[in] = c
+		}
+	}
+	o.Trace = func(in *hlo.Instruction, v *eval.Value) {
+		if _, seen := r.values[in]; !seen {
+			r.values[in] = v
+			r.order = append(r.order, in)
+		}
+	}
+	_, err := eval.Run(ctx, m, args, o)
+	return r, err
+}
+
+type localizer struct {
+	before, after *recording
+	visited       map[[2]*hlo.Instruction]bool
+}
+
+// differ returns the first element on which two instructions do not meet, nil
+// if they meet or cannot be compared.
+func (l *localizer) differ(b, a *hlo.Instruction) *Divergence {
+	x, y := l.before.values[b], l.after.values[a]
+	if x == nil || y == nil || !b.Shape.Compatible(a.Shape) {
+		return nil
+	}
+	var s Step
+	compare(&s, []*eval.Value{x}, []*eval.Value{y})
+	return s.Where
+}
+
+// descend follows a differing pair to operands and called computations that
+// differ too.
+func (l *localizer) descend(b, a *hlo.Instruction) *Location {
+	for {
+		l.visited[[2]*hlo.Instruction{b, a}] = true
+		nb, na := l.operand(b, a)
+		if nb == nil {
+			nb, na = l.called(b, a)
+		}
+		if nb == nil {
+			break
+		}
+		b, a = nb, na
+	}
+	loc := &Location{Before: b, After: a, Computation: l.before.home[b], Source: source(b)}
+	if d := l.differ(b, a); d != nil {
+		loc.Where = *d
+	}
+	return loc
+}
+
+// operand finds a differing pair among the operands. Where a pass put an
+// instruction before or behind (b is an operand of what replaced it), the pair
+// crosses levels.
+func (l *localizer) operand(b, a *hlo.Instruction) (*hlo.Instruction, *hlo.Instruction) {
+	if b.Op == a.Op && len(b.Operands) == len(a.Operands) {
+		for i := range b.Operands {
+			if l.fresh(b.Operands[i], a.Operands[i]) {
+				return b.Operands[i], a.Operands[i]
+			}
+		}
+	}
+	return nil, nil
+}
+
+func (l *localizer) fresh(b, a *hlo.Instruction) bool {
+	return !l.visited[[2]*hlo.Instruction{b, a}] && l.differ(b, a) != nil
+}
+
+// called looks into the computations that both call: first the instructions
+// that kept their names, in order of execution, then the roots.
+func (l *localizer) called(b, a *hlo.Instruction) (*hlo.Instruction, *hlo.Instruction) {
+	if len(b.Called) != len(a.Called) {
+		return nil, nil
+	}
+	for i := range b.Called {
+		for _, in := range a.Called[i].Instructions {
+			if old := l.before.byName[in.Name]; old != nil && l.before.home[old] == b.Called[i] && l.fresh(old, in) {
+				return old, in
+			}
+		}
+		if l.fresh(b.Called[i].Root, a.Called[i].Root) {
+			return b.Called[i].Root, a.Called[i].Root
+		}
+	}
+	return nil, nil
+}
+
+// source is the line of the user's program that an instruction came from.
+func source(in *hlo.Instruction) string {
+	m := in.Attr.GetMetadata()
+	if m.GetSourceFile() == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s:%d", m.GetSourceFile(), m.GetSourceLine())
+}
