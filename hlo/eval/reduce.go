@@ -156,6 +156,15 @@ func (e *Evaluator) fold(body *callee, init []Scalar, rows, cols int, operand fu
 			}
 			out[i] = x
 		}
+		if cols > 1 && (kind == bodyAdd || kind == bodyMultiply || kind == bodyXor) && !isIdentity(kind, t, init[i]) {
+			// An implementation may insert the initial value any number of
+			// times (StableHLO reduce: "at implementation-defined positions").
+			// XLA does: tree_reduction_rewriter reduces in two steps.
+			contest := grow(&out[i].Contest, rows)
+			for r := range contest {
+				contest[r] |= Implementation
+			}
+		}
 	}
 	return out, nil
 }

@@ -191,6 +191,9 @@ func compareValues(ctx context.Context, c evalConfig, w, progress io.Writer) (ok
 				if s.skipped == "" && ctx.Err() == nil {
 					s.compare(ctx, c, pool, found)
 				}
+				if err := s.keep(c.out); err != nil {
+					s.skipped = err.Error()
+				}
 				s.module, s.inputs, s.proto = nil, nil, nil
 			}
 		})
@@ -357,12 +360,30 @@ func (s *subject) compare(ctx context.Context, c evalConfig, pool *worker.Pool, 
 				tried = true
 				leaves = s.evaluate(ctx, stream)
 			}
+			if s.skipped != "" {
+				return
+			}
 			if leaves != nil {
 				s.judge(found[k].Spec.String(), stream.Name, leaves, r.Sets[i])
 			}
 		}
 	}
 	s.evaluated = len(s.ran) > 0 && len(s.failures) == 0
+}
+
+// keep writes the module and its disagreements to a directory.
+func (s *subject) keep(dir string) error {
+	if dir == "" || len(s.difference) == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("// %s\n", s.origin)
+	for _, d := range s.difference {
+		text += fmt.Sprintf("// %s\n", d)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, fmt.Sprintf("%05d.hlo", s.number)), []byte(text+s.text), 0o644)
 }
 
 func (s *subject) fail(reason string) {
@@ -386,6 +407,8 @@ func (s *subject) evaluate(ctx context.Context, stream fuzz.Stream) (leaves []*e
 	if err != nil {
 		var u *eval.Unsupported
 		switch {
+		case errors.As(err, &u) && u.Detail == "several devices":
+			s.skipped = "for several devices"
 		case errors.As(err, &u):
 			s.fail(fmt.Sprintf("unsupported %v: %s", u.Op, u.Detail))
 		case errors.Is(err, eval.ErrStepLimit):
@@ -406,18 +429,19 @@ func (s *subject) judge(build, stream string, leaves []*eval.Array, outputs []wo
 	}
 	for k, a := range leaves {
 		out := outputs[k]
-		if int32(a.Type) != out.Type || a.Sizes == nil && !slices.Equal(a.Dims, out.Dims) {
-			s.fail(fmt.Sprintf("BUG: output %d is %v%v, the build's type %d%v", k, a.Type, a.Dims, out.Type, out.Dims))
-			return
-		}
+		dims := a.Dims
 		if a.Sizes != nil {
-			s.fail("unsupported: result of dynamic size")
+			dims = a.Sizes // PJRT gives the elements that there are
+		}
+		if int32(a.Type) != out.Type || !slices.Equal(dims, out.Dims) {
+			s.fail(fmt.Sprintf("BUG: output %d is %v%v, the build's type %d%v", k, a.Type, dims, out.Type, out.Dims))
 			return
 		}
-		l := &hlo.Literal{Shape: hlo.ArrayShape(a.Type, a.Dims...), Raw: out.Data}
-		d := disagreement{build: build, stream: stream, leaf: k, of: a.Len(), element: -1}
-		for i := range a.Len() {
-			got := eval.LiteralScalar(l, int64(i))
+		l := &hlo.Literal{Shape: hlo.ArrayShape(a.Type, dims...), Raw: out.Data}
+		d := disagreement{build: build, stream: stream, leaf: k, of: int(l.Shape.Elems()), element: -1}
+		for j := range d.of {
+			got := eval.LiteralScalar(l, int64(j))
+			i := position(j, dims, a.Dims)
 			switch a.Legal(i, got) {
 			case eval.In:
 				s.judged++
@@ -430,7 +454,7 @@ func (s *subject) judge(build, stream string, leaves []*eval.Array, outputs []wo
 				}
 				s.judged++
 				if d.wrong++; d.element < 0 {
-					d.element, d.got, d.legal = i, eval.ScalarString(a.Type, got), a.LegalSet(i)
+					d.element, d.got, d.legal = j, eval.ScalarString(a.Type, got), a.LegalSet(i)
 				}
 			}
 		}
@@ -438,6 +462,18 @@ func (s *subject) judge(build, stream string, leaves []*eval.Array, outputs []wo
 			s.difference = append(s.difference, d)
 		}
 	}
+}
+
+// position is the row-major index in an array of the given bounds of element j
+// of its part of the given sizes.
+func position(j int, sizes, bounds []int64) int {
+	at, stride := 0, 1
+	for d := len(sizes) - 1; d >= 0; d-- {
+		at += j % int(sizes[d]) * stride
+		j /= int(sizes[d])
+		stride *= int(bounds[d])
+	}
+	return at
 }
 
 // flatten lists the arrays of a value; tokens are left out, as PJRT does.
@@ -547,15 +583,6 @@ func writeEvalReport(w io.Writer, c evalConfig, subjects []*subject, reasons map
 			lines = append(lines, d.String())
 		}
 		disagree.add(s.origin, opcodesOf(s.text), key[1]+"\n    "+strings.Join(lines, "\n    "))
-		if c.out != "" {
-			if err := os.MkdirAll(c.out, 0o755); err != nil {
-				return false, err
-			}
-			text := fmt.Sprintf("// %s\n// %s\n%s", s.origin, strings.Join(lines, "\n// "), s.text)
-			if err := os.WriteFile(filepath.Join(c.out, fmt.Sprintf("%05d.hlo", s.number)), []byte(text), 0o644); err != nil {
-				return false, err
-			}
-		}
 	}
 	if ran == 0 {
 		return false, errors.New("no build ran any module")
