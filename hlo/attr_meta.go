@@ -293,6 +293,9 @@ func (p *parser) originalValue() *hlopb.OriginalValueProto {
 		v.IsSyntheticCall = true
 		return v
 	}
+	if p.eat('}') {
+		return nil
+	}
 	var index []int64
 	for p.tok.kind != '}' {
 		switch p.tok.kind {

@@ -649,6 +649,10 @@ func (p *parser) accuracy() *hlopb.ResultAccuracy {
 	switch name := p.attrName("mode or tolerance"); name {
 	case "mode":
 		m := p.oneOfFold("an accuracy mode", enumNames(hlopb.ResultAccuracy_Mode_name, "", true)...)
+		if m == int(hlopb.ResultAccuracy_DEFAULT) {
+			p.expect('}', "at the end of a result accuracy")
+			return nil
+		}
 		a.Specs = &hlopb.ResultAccuracy_Mode_{Mode: hlopb.ResultAccuracy_Mode(m)}
 	case "tolerance":
 		t := &hlopb.ResultAccuracy_Tolerance{}

@@ -87,6 +87,10 @@ func (p *parser) literal(s *Shape) *Literal {
 	}
 	shape := *s
 	shape.Dynamic = nil
+	if shape.Layout != nil && shape.Layout.ElementSizeInBits != 0 {
+		shape.Layout = s.Layout.Clone()
+		shape.Layout.ElementSizeInBits = 0 // a literal has whole bytes
+	}
 	l := &Literal{Shape: &shape}
 	if s.IsDynamic() && p.tok.kind == '(' {
 		shape.Dynamic = s.Dynamic
@@ -126,7 +130,7 @@ func (p *parser) tupleLiteral(s *Shape) *Literal {
 
 // maxLiteralBytes bounds the storage of a literal that has more elements than
 // the text names.
-const maxLiteralBytes = 1 << 26
+const maxLiteralBytes = 1 << 28
 
 const elided = "the constant's value is elided ({...}): print the module with its large constants"
 
@@ -135,10 +139,10 @@ const elided = "the constant's value is elided ({...}): print the module with it
 func (p *parser) firstElement(l *Literal) {
 	n := l.Shape.Elems()
 	size := n * int64(l.Shape.Type.Bytes())
-	if n == 0 || n > maxLiteralBytes || p.spare < size/64 {
+	if n == 0 || n > maxLiteralBytes || p.spare < size/256 {
 		p.expected("braces")
 	}
-	p.spare -= size / 64
+	p.spare -= size / 256
 	l.Raw = make([]byte, size)
 	p.element(l, 0)
 }

@@ -65,9 +65,12 @@ type parser struct {
 	anonymous nameUniquer // names for nested instructions
 	// spare is how many nodes that the text does not spell out may still be
 	// made: a chain of tuples can double in size with every line.
-	spare int64
+	spare  int64
+	chains asyncChains
 	// threads are the computations whose callees all run in a thread.
 	threads map[*Computation]string
+	// rootAttrs are the attributes that the text of a root has.
+	rootAttrs map[*Computation][]string
 	// single is set while the text is one instruction: unknown operands become
 	// parameters.
 	single bool
@@ -78,6 +81,7 @@ type scope struct {
 	comp   *Computation
 	names  map[string]*Instruction
 	params map[int64]bool
+	said   map[*Instruction][]string // attributes in the text
 	outer  *scope
 }
 
@@ -85,7 +89,9 @@ func newParser(file, text string) *parser {
 	return &parser{
 		lexer: lexer{src: text}, file: file, m: NewModule(""),
 		comps: map[string]*Computation{}, anonymous: nameUniquer{}, threads: map[*Computation]string{},
-		spare: maxInferredShapes + int64(len(text)),
+		chains:    asyncChains{},
+		rootAttrs: map[*Computation][]string{},
+		spare:     maxInferredShapes + int64(len(text)),
 	}
 }
 
@@ -318,6 +324,7 @@ func (p *parser) module() {
 		p.singleInstruction()
 	}
 	p.m.UniquifyNames()
+	p.m.canonicalFrames()
 	p.finish()
 }
 
@@ -407,13 +414,14 @@ func (p *parser) instructions(name string) *Computation {
 		root = c.Instructions[len(c.Instructions)-1]
 	}
 	c.Root = root
+	p.rootAttrs[c] = p.scope.said[root]
 	p.closeScope()
 	return c
 }
 
 func (p *parser) openScope(name string) *Computation {
 	c := NewComputation(name)
-	p.scope = &scope{comp: c, names: map[string]*Instruction{}, params: map[int64]bool{}, outer: p.scope}
+	p.scope = &scope{comp: c, names: map[string]*Instruction{}, params: map[int64]bool{}, said: map[*Instruction][]string{}, outer: p.scope}
 	return c
 }
 
@@ -549,6 +557,9 @@ func (p *parser) rhs(name string, pos int, attrs bool) *Instruction {
 		p.fail(pos, "instruction %s already exists", name)
 	}
 	p.scope.names[name] = in
+	if len(r.seen) > 0 {
+		p.scope.said[in] = r.seen
+	}
 	p.add(in)
 	return in
 }

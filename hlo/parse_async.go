@@ -4,8 +4,6 @@ import (
 	"slices"
 
 	"google.golang.org/protobuf/proto"
-
-	"github.com/passgate/passgate/hlo/hlopb"
 )
 
 // async reads an async-start, -update or -done. wrapped is the opcode of the
@@ -41,28 +39,33 @@ func (p *parser) async(r *reading, wrapped Opcode, attrs bool) {
 		p.fail(r.pos, "%v", err)
 	}
 	p.afterShape(r)
-	if c := wrappedComputation(r.Instruction); c != nil {
-		r.shareWith(c.Root)
+	if c := p.chains.wrapped(r.Instruction); c != nil {
+		for _, name := range sharedWithWrapped {
+			if r.has(name) && !slices.Contains(p.rootAttrs[c], name) {
+				shareAttr(name, c.Root.Attr, r.Attr)
+			}
+		}
 	}
 }
 
-// shareWith gives the wrapped instruction the attributes that XLA's parser
-// sets on both.
-func (r *reading) shareWith(root *Instruction) {
-	if r.has("metadata") {
-		root.Attr.Metadata = proto.Clone(r.Attr.Metadata).(*hlopb.OpMetadata)
-	}
-	if r.has("origin") {
-		root.Attr.OriginalValue = proto.Clone(r.Attr.OriginalValue).(*hlopb.OriginalValueProto)
-	}
-	if r.has("backend_config") {
-		root.Attr.BackendConfig = slices.Clone(r.Attr.BackendConfig)
-	}
-	if r.has("frontend_attributes") {
-		root.Attr.FrontendAttributes = proto.Clone(r.Attr.FrontendAttributes).(*hlopb.FrontendAttributes)
-	}
-	if r.has("statistics") {
-		root.Attr.StatisticsViz = proto.Clone(r.Attr.StatisticsViz).(*hlopb.StatisticsViz)
+// sharedWithWrapped are the attributes that an asynchronous instruction gives
+// to the wrapped one. XLA's parser does so always; here the text of the
+// wrapped instruction has the last word, so that both can be said: where they
+// differ in that the wrapped one has none, the printer writes it empty.
+var sharedWithWrapped = []string{"metadata", "origin", "backend_config", "frontend_attributes", "statistics"}
+
+func shareAttr(name string, to, from *pbInstr) {
+	switch name {
+	case "metadata":
+		to.Metadata = proto.CloneOf(from.Metadata)
+	case "origin":
+		to.OriginalValue = proto.CloneOf(from.OriginalValue)
+	case "backend_config":
+		to.BackendConfig = slices.Clone(from.BackendConfig)
+	case "frontend_attributes":
+		to.FrontendAttributes = proto.CloneOf(from.FrontendAttributes)
+	case "statistics":
+		to.StatisticsViz = proto.CloneOf(from.StatisticsViz)
 	}
 }
 
@@ -152,15 +155,15 @@ func (p *parser) checkChain(r *reading, wrapped Opcode) {
 	if r.Operands[0].Op == OpAsyncDone {
 		p.fail(r.pos, "%v cannot follow an async-done", r.Op)
 	}
-	if start := asyncStart(r.Operands[0]); start != nil && wrapped != OpInvalid && start.Called[0].Root.Op != wrapped {
+	if start := p.chains.start(r.Operands[0]); start != nil && wrapped != OpInvalid && start.Called[0].Root.Op != wrapped {
 		p.fail(r.pos, "%v-%s follows an async-start of %v", wrapped, r.Op.String()[len("async-"):], start.Called[0].Root.Op)
 	}
 }
 
 // inherit checks what an async-update or async-done says about its chain. It
-// keeps a called computation only where the start of the chain is unknown.
+// keeps a called computation only where the chain does not have it.
 func (p *parser) inherit(r *reading, wrapped Opcode) {
-	start := asyncStart(r.Operands[0])
+	start := p.chains.start(r.Operands[0])
 	if start != nil {
 		thread := start.Attr.AsyncExecutionThread
 		if own := r.Attr.AsyncExecutionThread; r.has("async_execution_thread") && own != thread && !(own == mainThread && thread == "") {
@@ -169,10 +172,12 @@ func (p *parser) inherit(r *reading, wrapped Opcode) {
 		if len(r.Called) > 0 && r.Called[0] != start.Called[0] {
 			p.fail(r.pos, "calls=%s is not that of the async-start, %s", r.Called[0].Name, start.Called[0].Name)
 		}
+	}
+	if len(r.Called) > 0 && r.Called[0] == p.chains.upstream(r.Operands[0]) {
 		r.Called = nil
 	}
 	r.Attr.AsyncExecutionThread = ""
-	c := wrappedComputation(r.Instruction)
+	c := p.chains.wrapped(r.Instruction)
 	if wrapped == OpInvalid || c == nil {
 		return
 	}
@@ -190,10 +195,18 @@ func (p *parser) inherit(r *reading, wrapped Opcode) {
 	p.rebind(c, bound.Elements[0].Elements, r.Shape)
 }
 
+// asyncChains remembers the async-start of asynchronous instructions, nil
+// where it is unknown.
+type asyncChains map[*Instruction]*Instruction
+
+// maxIntermediates bounds the instructions between two asynchronous ones of
+// a chain that are looked through.
+const maxIntermediates = 256
+
 // asyncProducer follows the data of an operand back to the async-start or
 // async-update that it comes from; nil if there is none in the computation.
 func asyncProducer(in *Instruction) *Instruction {
-	for {
+	for range maxIntermediates {
 		switch in.Op {
 		case OpAsyncStart, OpAsyncUpdate:
 			return in
@@ -201,9 +214,6 @@ func asyncProducer(in *Instruction) *Instruction {
 			in = in.Operands[0]
 		case OpGetTupleElement:
 			of := in.Operands[0]
-			for of.Op == OpOptBarrier {
-				of = of.Operands[0]
-			}
 			i := in.Attr.TupleIndex
 			if of.Op != OpTuple || i < 0 || i >= int64(len(of.Operands)) {
 				return nil
@@ -213,43 +223,73 @@ func asyncProducer(in *Instruction) *Instruction {
 			return nil
 		}
 	}
-}
-
-// asyncStart is the async-start of the chain that an operand belongs to, nil
-// if it is unknown.
-func asyncStart(in *Instruction) *Instruction {
-	for in != nil {
-		in = asyncProducer(in)
-		if in == nil || in.Op == OpAsyncStart {
-			return in
-		}
-		in = in.Operands[0]
-	}
 	return nil
 }
 
-// wrappedComputation is the computation that an asynchronous instruction
-// runs, its own or that of its chain.
-func wrappedComputation(in *Instruction) *Computation {
+// start is the async-start of the chain that an operand belongs to, nil if it
+// is unknown.
+func (cs asyncChains) start(operand *Instruction) *Instruction {
+	var path []*Instruction
+	in := asyncProducer(operand)
+	for in != nil && in.Op != OpAsyncStart {
+		if s, ok := cs[in]; ok {
+			in = s
+			break
+		}
+		path = append(path, in)
+		if len(in.Operands) == 0 {
+			in = nil
+			break
+		}
+		in = asyncProducer(in.Operands[0])
+	}
+	for _, p := range path {
+		cs[p] = in
+	}
+	return in
+}
+
+// wrapped is the computation that an asynchronous instruction runs: its own,
+// that of its start, or that of the instruction before it; nil if unknown.
+func (cs asyncChains) wrapped(in *Instruction) *Computation {
 	if len(in.Called) > 0 {
 		return in.Called[0]
 	}
 	if len(in.Operands) == 0 {
 		return nil
 	}
-	if start := asyncStart(in.Operands[0]); start != nil {
+	if start := cs.start(in.Operands[0]); start != nil && len(start.Called) > 0 {
 		return start.Called[0]
 	}
-	for pre := asyncProducer(in.Operands[0]); pre != nil; pre = asyncProducer(pre.Operands[0]) {
-		if len(pre.Called) > 0 {
-			return pre.Called[0]
-		}
-		if len(pre.Operands) == 0 {
+	for range maxIntermediates {
+		in = asyncProducer(in.Operands[0])
+		if in == nil || len(in.Operands) == 0 {
 			return nil
+		}
+		if len(in.Called) > 0 {
+			return in.Called[0]
 		}
 	}
 	return nil
 }
+
+// upstream is the wrapped computation of the next asynchronous
+// instruction up the first operands.
+func (cs asyncChains) upstream(in *Instruction) *Computation {
+	for range maxUpstream {
+		switch {
+		case in.Op == OpAsyncStart, in.Op == OpAsyncUpdate:
+			return cs.wrapped(in)
+		case len(in.Operands) == 0:
+			return nil
+		}
+		in = in.Operands[0]
+	}
+	return nil
+}
+
+// maxUpstream bounds the way to the next asynchronous instruction.
+const maxUpstream = 1 << 12
 
 // setThread sets the execution thread of a computation and of all that it
 // calls.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -33,6 +34,7 @@ func (m *Module) Print(w io.Writer, opts PrintOptions) error {
 	if opts.Canonical {
 		pr.number(m)
 	}
+	pr.spellOut(m)
 	pr.module(m)
 	_, err := w.Write(pr.b)
 	return err
@@ -57,9 +59,37 @@ type printer struct {
 	opts  PrintOptions
 	comps map[*Computation]string // canonical names
 	insts map[*Instruction]string
+	// explicit are attributes that a wrapped instruction must say although it
+	// has none: Parse would give it those of the asynchronous one.
+	explicit map[*Instruction][]string
 }
 
 func (pr *printer) put(s string) { pr.b = append(pr.b, s...) }
+
+// spellOut finds the attributes in pr.explicit.
+func (pr *printer) spellOut(m *Module) {
+	pr.explicit = map[*Instruction][]string{}
+	chains := asyncChains{}
+	for _, c := range m.Computations {
+		for _, in := range c.Instructions {
+			switch in.Op {
+			case OpAsyncStart, OpAsyncUpdate, OpAsyncDone:
+			default:
+				continue
+			}
+			wrapped := chains.wrapped(in)
+			if wrapped == nil || wrapped.Root == nil {
+				continue
+			}
+			for _, name := range sharedWithWrapped {
+				text := findAttr(commonAttrs, name).text
+				if text(pr, in) != "" && text(pr, wrapped.Root) == "" {
+					pr.explicit[wrapped.Root] = append(pr.explicit[wrapped.Root], name)
+				}
+			}
+		}
+	}
+}
 
 // number gives everything its canonical name.
 func (pr *printer) number(m *Module) {
@@ -297,8 +327,19 @@ func (pr *printer) instruction(in *Instruction) {
 	}
 }
 
+// emptyText says that an instruction has none of sharedWithWrapped.
+func emptyText(name string) string {
+	if name == "backend_config" {
+		return `""`
+	}
+	return "{}"
+}
+
 func (pr *printer) attr(a attrUse, in *Instruction) {
 	text := a.text(pr, in)
+	if text == "" && slices.Contains(pr.explicit[in], a.name) {
+		text = emptyText(a.name)
+	}
 	zero := text == "0" || text == "false" || text == "{}"
 	if text == "" || zero && a.optional && !a.required && !a.always {
 		return
