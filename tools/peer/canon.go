@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/passgate/passgate/hlo/hlopb"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
@@ -17,9 +18,12 @@ var ignored = []string{
 	"HloModuleProto.id: a counter of the process",
 	"numbers of instructions and computations, and the order in which the proto lists them: graphs are matched from the entry's root along operands, control predecessors and called computations; sequences of a schedule are compared",
 	"the numeric suffix of instruction and computation names: XLA makes names unique in the module (name_uniquer.cc); names that are not unique are a difference",
-	"absent against empty sub-messages, outside of oneofs and repeated fields",
+	"absent against empty sub-messages, outside of oneofs and repeated fields; so too unknown fields of no length",
 	"is_dynamic_dimension when all false (Shape::FromProto), tail_padding_alignment_in_elements 1 against 0 (Layout::FromProto)",
 	"operand_precision when all DEFAULT (HloInstruction::CreateFromProto fills it in)",
+	"comparison_type where comparison_order, its successor, says the same (FLOAT is PARTIAL, all others TOTAL)",
+	"numbers in the stack frame index, frames that no instruction uses, and stack_frame_id that leads nowhere (HloModule::CanonicalizeStackFrameIds)",
+	"the order of original_value_recovery_table (a hash map in XLA)",
 }
 
 // canonical is m with everything removed that does not change what XLA reads
@@ -40,13 +44,21 @@ func canonical(m *hlopb.HloModuleProto) (*hlopb.HloModuleProto, error) {
 		}
 		e.RecoveryModule = r
 	}
+	slices.SortStableFunc(m.GetOriginalValueRecoveryTable().GetEntries(), func(a, b *hlopb.OriginalValueRecoveryTableProto_Entry) int {
+		return cmp.Or(compareArrays(a.OldOriginalArray, b.OldOriginalArray), compareArrays(a.NewOriginalArray, b.NewOriginalArray))
+	})
 	n, err := number(m)
 	if err != nil {
 		return nil, err
 	}
 	n.rewrite(m)
+	renumberFrames(m)
 	dropDefaults(m.ProtoReflect())
 	return m, nil
+}
+
+func compareArrays(a, b *hlopb.OriginalArrayProto) int {
+	return cmp.Or(cmp.Compare(a.GetInstructionName(), b.GetInstructionName()), slices.Compare(a.GetShapeIndex(), b.GetShapeIndex()))
 }
 
 // numbering holds the canonical numbers of a module's computations and
@@ -188,6 +200,73 @@ func (n *numbering) rewrite(m *hlopb.HloModuleProto) {
 	slices.SortFunc(m.Computations, func(a, b *hlopb.HloComputationProto) int { return cmp.Compare(a.Id, b.Id) })
 }
 
+// renumberFrames rebuilds the stack frame index from the frames that
+// instructions use, in the order of use, parents first.
+func renumberFrames(m *hlopb.HloModuleProto) {
+	old, index := m.GetStackFrameIndex(), &hlopb.StackFrameIndexProto{}
+	names := map[string]int32{}
+	functions := map[string]int32{}
+	locations := map[string]int32{}
+	frames := map[[2]int32]int32{} // new location and parent to new number
+	// intern is the new number of an old frame, and false when the frame or
+	// one of its ancestors is not there or its own ancestor.
+	var intern func(id int32, depth int) (int32, bool)
+	intern = func(id int32, depth int) (int32, bool) {
+		if id == 0 {
+			return 0, true
+		}
+		f, ok := at(old.GetStackFrames(), id)
+		if !ok || depth > len(old.GetStackFrames()) {
+			return 0, false
+		}
+		parent, ok := intern(f.ParentFrameId, depth+1)
+		if !ok {
+			return 0, false
+		}
+		location := int32(0)
+		if l, ok := at(old.GetFileLocations(), f.FileLocationId); ok {
+			l = proto.Clone(l).(*hlopb.StackFrameIndexProto_FileLocation)
+			file, _ := at(old.GetFileNames(), l.FileNameId)
+			function, _ := at(old.GetFunctionNames(), l.FunctionNameId)
+			l.FileNameId = numberOf(names, file, func() { index.FileNames = append(index.FileNames, file) })
+			l.FunctionNameId = numberOf(functions, function, func() { index.FunctionNames = append(index.FunctionNames, function) })
+			key := fmt.Sprint(l.FileNameId, l.FunctionNameId, l.Line, l.EndLine, l.Column, l.EndColumn)
+			location = numberOf(locations, key, func() { index.FileLocations = append(index.FileLocations, l) })
+		}
+		return numberOf(frames, [2]int32{location, parent}, func() {
+			index.StackFrames = append(index.StackFrames, &hlopb.StackFrameIndexProto_StackFrame{FileLocationId: location, ParentFrameId: parent})
+		}), true
+	}
+	for _, c := range m.Computations {
+		for _, in := range c.Instructions {
+			if in.GetMetadata().GetStackFrameId() != 0 {
+				in.Metadata.StackFrameId, _ = intern(in.Metadata.StackFrameId, 0)
+			}
+		}
+	}
+	m.StackFrameIndex = index
+}
+
+// at is element id of a table that counts from 1.
+func at[T any](table []T, id int32) (e T, ok bool) {
+	if id < 1 || int(id) > len(table) {
+		return e, false
+	}
+	return table[id-1], true
+}
+
+// numberOf is the number of a key, from 1 in the order of arrival; add is
+// called for a new one.
+func numberOf[K comparable](numbers map[K]int32, key K, add func()) int32 {
+	n, ok := numbers[key]
+	if !ok {
+		add()
+		n = int32(len(numbers)) + 1
+		numbers[key] = n
+	}
+	return n
+}
+
 func baseNames(p *hlopb.ProgramShapeProto) {
 	for i, name := range p.GetParameterNames() {
 		p.ParameterNames[i] = baseName(name)
@@ -228,6 +307,7 @@ func dropDefaults(m protoreflect.Message) {
 		}
 		return true
 	})
+	m.SetUnknown(dropEmpty(m.GetUnknown()))
 	switch m := m.Interface().(type) {
 	case *hlopb.ShapeProto:
 		if !slices.Contains(m.IsDynamicDimension, true) {
@@ -237,11 +317,31 @@ func dropDefaults(m protoreflect.Message) {
 		if m.TailPaddingAlignmentInElements == 1 {
 			m.TailPaddingAlignmentInElements = 0
 		}
+	case *hlopb.HloInstructionProto:
+		if order := m.ComparisonOrder; order == "PARTIAL" && m.ComparisonType == "FLOAT" || order == "TOTAL" && m.ComparisonType != "FLOAT" {
+			m.ComparisonType = ""
+		}
 	case *hlopb.PrecisionConfig:
 		if !slices.ContainsFunc(m.OperandPrecision, func(p hlopb.PrecisionConfig_Precision) bool { return p != hlopb.PrecisionConfig_DEFAULT }) {
 			m.OperandPrecision = nil
 		}
 	}
+}
+
+// dropEmpty removes the fields of no length.
+func dropEmpty(fields protoreflect.RawFields) (kept protoreflect.RawFields) {
+	for len(fields) > 0 {
+		n, kind, tag := protowire.ConsumeTag(fields)
+		length := tag + protowire.ConsumeFieldValue(n, kind, fields[tag:])
+		if length < tag {
+			return append(kept, fields...) // not the wire format: keep it to be seen
+		}
+		if kind != protowire.BytesType || length > tag+1 {
+			kept = append(kept, fields[:length]...)
+		}
+		fields = fields[length:]
+	}
+	return kept
 }
 
 func isEmpty(m protoreflect.Message) bool {

@@ -99,6 +99,68 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
+// TestPairs compares modules that both differ from addModule: in the fields of
+// the module and of its add instruction.
+func TestPairs(t *testing.T) {
+	const frames = `stack_frame_index { file_names: ["a", "b"] function_names: ["f", "g"]
+		file_locations { file_name_id: 1 function_name_id: 2 line: 7 }
+		file_locations { file_name_id: 2 function_name_id: 1 line: 9 }
+		stack_frames { file_location_id: 1 }
+		stack_frames { file_location_id: 2 }
+		stack_frames { file_location_id: 2 parent_frame_id: 1 }
+		stack_frames { file_location_id: 1 parent_frame_id: 4 } } `
+	const other = `stack_frame_index { file_names: ["b", "a"] function_names: ["g", "f"]
+		file_locations { file_name_id: 1 function_name_id: 2 line: 9 }
+		file_locations { file_name_id: 2 function_name_id: 1 line: 7 }
+		stack_frames { file_location_id: 1 parent_frame_id: 2 }
+		stack_frames { file_location_id: 2 } } `
+	recovery := func(first, second string) string {
+		return fmt.Sprintf(`original_value_recovery_table { entries { old_original_array { instruction_name: %q } } entries { old_original_array { instruction_name: %q } } }`, first, second)
+	}
+	for _, tt := range []struct {
+		name             string
+		ours, oursAdd    string
+		theirs, theirAdd string
+		want             string
+	}{
+		{"comparison of floats", "", `comparison_type: "FLOAT" comparison_order: "PARTIAL"`, "", `comparison_order: "PARTIAL"`, ""},
+		{"comparison of integers", "", `comparison_type: "SIGNED" comparison_order: "TOTAL"`, "", `comparison_order: "TOTAL"`, ""},
+		{"comparison without its order", "", `comparison_type: "FLOAT"`, "", `comparison_order: "PARTIAL"`, `add.comparison_type: "FLOAT" | ; add.comparison_order:  | "PARTIAL"`},
+		{"comparison at odds with itself", "", `comparison_type: "TOTALORDER" comparison_order: "PARTIAL"`, "", `comparison_order: "PARTIAL"`, `add.comparison_type: "TOTALORDER" | `},
+		{"order of the recovery table", recovery("x", "y"), "", recovery("y", "x"), "", ""},
+		{"recovery table", recovery("x", "y"), "", recovery("y", "z"), "",
+			`module.original_value_recovery_table.entries.old_original_array.instruction_name: "x" | "y"; module.original_value_recovery_table.entries.old_original_array.instruction_name: "y" | "z"`},
+		{"stack frames", frames, "metadata { stack_frame_id: 3 }", other, "metadata { stack_frame_id: 1 }", ""},
+		{"other parent", frames, "metadata { stack_frame_id: 2 }", other, "metadata { stack_frame_id: 1 }",
+			`add.metadata.stack_frame_id: 1 | 2; module.stack_frame_index.file_names: "b" | "a" "b"; module.stack_frame_index.function_names: "f" | "g" "f"; module.stack_frame_index.file_locations count: 1 | 2; module.stack_frame_index.stack_frames count: 1 | 2`},
+		{"unused stack frames", frames, "", "", "", ""},
+		{"frame that is not there", "", "metadata { stack_frame_id: 3 }", "", "", ""},
+		{"frame below itself", frames, "metadata { stack_frame_id: 4 }", "", "", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			with := func(fields, add string) *hlopb.HloModuleProto {
+				return module(t, strings.Replace(addModule, `opcode: "add"`, `opcode: "add" `+add, 1)+fields)
+			}
+			if got := strings.Join(differences(t, with(tt.ours, tt.oursAdd), with(tt.theirs, tt.theirAdd)), "; "); got != tt.want {
+				t.Errorf("got  %s\nwant %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestDropEmpty(t *testing.T) {
+	for _, tt := range []struct{ in, want string }{
+		{"", ""},
+		{"\xaa\x06\x00", ""},
+		{"\xaa\x06\x00\xa8\x06\x00\xaa\x06\x01x\xaa\x06\x00", "\xa8\x06\x00\xaa\x06\x01x"},
+		{"\xaa\x06\x05x", "\xaa\x06\x05x"}, // broken
+	} {
+		if got := string(dropEmpty([]byte(tt.in))); got != tt.want {
+			t.Errorf("%q: %q, want %q", tt.in, got, tt.want)
+		}
+	}
+}
+
 // TestCanonicalLeavesItsArgument checks that the proto given is not changed.
 func TestCanonicalLeavesItsArgument(t *testing.T) {
 	m := module(t, addModule)
