@@ -77,6 +77,61 @@ func (s *Sum) Add(x Scalar) {
 	}
 }
 
+// AddArray adds the count elements from, from+stride, ... of x, an array of
+// the sum's type.
+func (s *Sum) AddArray(x *Array, from, stride, count int) {
+	if x.Contest != nil {
+		for i := range count {
+			s.contest |= x.Contest[from+i*stride]
+		}
+	}
+	switch {
+	case s.t.IsComplex():
+		f := realType(s.t)
+		s.re.addPlane(s.n, f, x.Re, from, stride, count)
+		s.im.addPlane(s.n, f, x.Im, from, stride, count)
+	case s.t.IsFloat():
+		s.re.addPlane(s.n, floatTypes[s.t], x.Re, from, stride, count)
+	default:
+		for i := range count {
+			at := from + i*stride
+			s.addInt(Scalar{I: x.I[at], Undecided: x.Undecided != nil && x.Undecided[at]})
+		}
+	}
+}
+
+func (s *floatSum) addPlane(n *Numerics, f *floatType, x *Plane, from, stride, count int) {
+	if !n.Bounds && !f.wide {
+		t := s.sum.hi
+		for range count {
+			t += x.C[from]
+			from += stride
+		}
+		s.sum.hi = t
+		s.terms += count
+		return
+	}
+	l := f.limits()
+	exact := n.Bounds && !f.wide && x.exactly()
+	for range count {
+		v := x.C[from]
+		if exact && l.ordinary(math.Float64bits(v)<<1) {
+			s.terms++
+			s.sum.hi += v
+			s.size += math.Abs(v)
+			if v > 0 {
+				s.pos += v
+			} else {
+				s.neg -= v
+			}
+			s.unit = min(s.unit, unitExponent(v))
+		} else {
+			s.add(n, f, x.at(from))
+		}
+		from += stride
+	}
+}
+
 func (s *Sum) addInt(x Scalar) {
 	switch {
 	case s.t == hlo.Pred:
@@ -163,16 +218,20 @@ func (s *floatSum) add(n *Numerics, f *floatType, x Num) {
 	if f.flush {
 		e += f.slack(x)
 	}
-	s.term(dd{x.C, x.Lo}, e)
+	s.term(f.wide, dd{x.C, x.Lo}, e)
 	if x.C != 0 {
 		s.unit = min(s.unit, unitExponent(x.C))
 	}
 }
 
 // term adds a value with its error.
-func (s *floatSum) term(x dd, e float64) {
+func (s *floatSum) term(wide bool, x dd, e float64) {
 	s.terms++
-	s.sum = s.sum.add(x)
+	if wide {
+		s.sum = s.sum.add(x)
+	} else {
+		s.sum.hi += x.hi
+	}
 	a := math.Abs(x.hi) + e
 	s.size += a
 	s.err += e
@@ -234,7 +293,7 @@ func (s *floatSum) addProduct(n *Numerics, f *floatType, x, y Num) {
 			return
 		}
 	}
-	s.term(p, e)
+	s.term(f.wide, p, e)
 	if x.C != 0 && y.C != 0 {
 		s.unit = min(s.unit, unitExponent(x.C)+unitExponent(y.C))
 	}
@@ -331,7 +390,7 @@ func (n *Numerics) settleSum(f, acc *floatType, c dd, err, size float64, ops int
 	if f.wide {
 		e += size * 0x1p-100 * float64(ops+1)
 	} else {
-		e += size * 0x1p-52 * 0x1p-40 * float64(ops+1)
+		e += size * 0x1p-52 * float64(ops+1)
 	}
 	if c.hi == 0 {
 		k |= AnyZeroSign

@@ -95,6 +95,9 @@ func (n *Numerics) elementary(f *floatType, op hlo.Opcode, x Num) Num {
 		return anyNum
 	}
 	b := budgetOf(op, f)
+	if x.plain() {
+		return n.elementaryFinite(f, fn, op, b, x)
+	}
 	var parts [4]Num
 	rest := x.class() & specials
 	m := 0

@@ -259,7 +259,7 @@ func intPower(t hlo.PrimitiveType, x, y int64) (int64, Contest) {
 		base *= base
 	}
 	var c Contest
-	if t.IsSigned() && y > 1 {
+	if t.IsSigned() && (y > 1 || t.Bits() == 1) {
 		size := math.Pow(math.Abs(float64(x)), float64(y))
 		limit := -float64(minInt(t))
 		if size > limit || size == limit && !(x < 0 && y&1 == 1) {

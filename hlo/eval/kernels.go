@@ -94,6 +94,10 @@ func (n *Numerics) unaryPlane(op hlo.Opcode, f *floatType, x *Plane) *Plane {
 		}
 		return r
 	}
+	if n.Bounds && fn != nil && !f.wide && x.exactly() {
+		n.elementaryKernel(f, op, r, x)
+		return r
+	}
 	for i := range c {
 		r.set(i, n.unary(op, f, x.at(i)))
 	}
@@ -181,6 +185,9 @@ func (n *Numerics) binaryPlane(op hlo.Opcode, f *floatType, x, y *Plane) *Plane 
 		case hlo.OpMultiply:
 			n.mulKernel(f, r, x, y)
 			return r
+		case hlo.OpDivide:
+			n.divKernel(f, r, x, y)
+			return r
 		case hlo.OpMaximum:
 			n.maxKernel(f, r, x, y, 1)
 			return r
@@ -243,20 +250,12 @@ func (n *Numerics) exactKernel(op hlo.Opcode, f *floatType, c, a, b []float64) b
 		}
 	case hlo.OpMaximum:
 		for i, v := range a {
-			w := b[i]
-			if v < w || w != w && v == v || v == 0 && w == 0 && math.Signbit(v) {
-				v = w
-			}
-			c[i] = v
+			c[i] = max(v, b[i])
 		}
 		return true
 	case hlo.OpMinimum:
 		for i, v := range a {
-			w := b[i]
-			if v > w || w != w && v == v || v == 0 && w == 0 && math.Signbit(w) {
-				v = w
-			}
-			c[i] = v
+			c[i] = min(v, b[i])
 		}
 		return true
 	default:
@@ -270,105 +269,135 @@ func (n *Numerics) exactKernel(op hlo.Opcode, f *floatType, c, a, b []float64) b
 	return true
 }
 
-// bounds are the optional columns of an operand, empty slices where nil.
+// special reports whether element i may be special beside its centre.
 func (p *Plane) special(i int) bool { return p.K != nil && p.K[i]&specials != 0 }
+
+// exactly reports whether no element has more than a centre.
+func (p *Plane) exactly() bool { return p.Lo == nil && p.E == nil && p.K == nil }
+
+// limits are the bit patterns, shifted left by one to lose the sign, against
+// which the kernels sort out their common case.
+type limits struct {
+	operand uint64 // operands less 1 must reach it: normal or zero
+	lo, hi  uint64 // results: normal and finite
+	low     uint64 // mantissa bits beyond the type's precision
+	half    float64
+}
+
+func (f *floatType) limits() limits {
+	l := limits{
+		lo:   math.Float64bits(f.minNormal) << 1,
+		hi:   math.Float64bits(f.max) << 1,
+		low:  1<<(52-f.MantissaBits) - 1,
+		half: f.eps / 2,
+	}
+	if f.flush {
+		l.operand = l.lo - 1
+	}
+	return l
+}
+
+// ordinary reports whether a result with pattern b (shifted) is normal.
+func (l *limits) ordinary(b uint64) bool { return b-l.lo <= l.hi-l.lo }
+
+// binade is 2^e for a normal value in [2^e, 2^(e+1)) of either sign.
+func binade(b uint64) float64 { return math.Float64frombits(b & (0x7ff << 52)) }
 
 // addKernel is x + sign*y in bound mode, for types up to f32.
 func (n *Numerics) addKernel(f *floatType, r, x, y *Plane, sign float64) {
 	c, a, b := r.C, x.C, y.C
 	b, c = b[:len(a)], c[:len(a)]
-	exact := x.E == nil && y.E == nil && x.K == nil && y.K == nil
-	normal := 0.0 // results and operands below may be flushed
-	if f.flush {
-		normal = f.minNormal
+	l := f.limits()
+	op := hlo.OpAdd
+	if sign < 0 {
+		op = hlo.OpSubtract
 	}
+	exact := x.exactly() && y.exactly()
+	r.E = make([]float64, len(c))
+	e := r.E[:len(a)]
 	for i, v := range a {
 		w := b[i] * sign
 		s := v + w
-		m := math.Abs(s)
-		av, aw := math.Abs(v), math.Abs(w)
-		if exact {
-			if m >= normal && m <= f.max && (av >= normal || v == 0) && (aw >= normal || w == 0) {
-				c[i] = s
-				var rounded float64
-				if f.MantissaBits == 23 {
-					rounded = float64(float32(s))
-				} else {
-					rounded = f.Round(s)
-				}
-				switch {
-				case rounded != s:
-					grow(&r.E, len(c))[i] = (0.5*f.ulp(m) + m*centreError) * roundUp
-				case s == 0:
-					grow(&r.K, len(c))[i] = AnyZeroSign
-				}
-				continue
-			}
-			if s == 0 && v == 0 {
-				c[i] = s
-				grow(&r.K, len(c))[i] = AnyZeroSign
-				continue
-			}
-		} else if !x.special(i) && !y.special(i) {
-			var e float64
+		bs := math.Float64bits(s)
+		bv, bw := math.Float64bits(v)<<1, math.Float64bits(w)<<1
+		normal := bv-1 >= l.operand && bw-1 >= l.operand
+		switch {
+		case exact && normal && l.ordinary(bs<<1):
+			c[i] = s
+			e[i] = l.rounded(bs, s)
+			continue
+		case exact && normal && s == 0:
+			c[i] = s
+			grow(&r.K, len(c))[i] = AnyZeroSign
+			continue
+		case !exact && !x.special(i) && !y.special(i):
+			av, aw := math.Abs(v), math.Abs(w)
+			var d float64
 			if x.E != nil {
-				e = x.E[i]
-				av -= e
+				d = x.E[i]
+				av -= d
 			}
 			if y.E != nil {
-				e += y.E[i]
+				d += y.E[i]
 				aw -= y.E[i]
 			}
-			if e > 0 {
-				e = (e + 0.5*f.ulp(m+e) + m*centreError) * roundUp
-				if m-e >= normal && m+e < f.overflow && (av >= normal || v == 0 && av == 0) && (aw >= normal || w == 0 && aw == 0) {
+			if d > 0 {
+				m := math.Abs(s)
+				d = (d + 0.5*f.ulp(m+d) + m*centreError) * roundUp
+				if m-d >= f.minNormal && m+d < f.overflow && (av >= f.minNormal || v == 0 && av == 0) && (aw >= f.minNormal || w == 0 && aw == 0) {
 					c[i] = s
-					grow(&r.E, len(c))[i] = e
+					e[i] = d
 					continue
 				}
 			}
 		}
-		op := hlo.OpAdd
-		if sign < 0 {
-			op = hlo.OpSubtract
-		}
 		r.set(i, n.binary(op, f, x.at(i), y.at(i)))
 	}
+	r.dropZeros()
+}
+
+// rounded is the bound of a basic operation on exact operands whose result v,
+// of pattern b, is normal: zero where the type has v. Without a branch, since
+// the answer is as good as random.
+func (l *limits) rounded(b uint64, v float64) float64 {
+	e := (l.half*binade(b) + math.Abs(v)*centreError) * roundUp
+	rest := b & l.low
+	return math.Float64frombits(math.Float64bits(e) & uint64(int64(rest|-rest)>>63))
+}
+
+// dropZeros gives up a bound column of zeros.
+func (p *Plane) dropZeros() {
+	for _, e := range p.E {
+		if e != 0 {
+			return
+		}
+	}
+	p.E = nil
 }
 
 // mulKernel is x * y in bound mode, for types up to f32.
 func (n *Numerics) mulKernel(f *floatType, r, x, y *Plane) {
 	c, a, b := r.C, x.C, y.C
 	b, c = b[:len(a)], c[:len(a)]
-	exact := x.E == nil && y.E == nil && x.K == nil && y.K == nil
-	normal := 0x1p-1000
-	if f.flush {
-		normal = f.minNormal
-	}
+	l := f.limits()
+	exact := x.exactly() && y.exactly()
+	r.E = make([]float64, len(c))
+	e := r.E[:len(a)]
 	for i, v := range a {
 		w := b[i]
 		p := v * w
-		m := math.Abs(p)
-		av, aw := math.Abs(v), math.Abs(w)
-		if exact {
-			if m >= normal && m <= f.max && av >= normal && aw >= normal {
-				c[i] = p
-				var rounded float64
-				if f.MantissaBits == 23 {
-					rounded = float64(float32(p))
-				} else {
-					rounded = f.Round(p)
-				}
-				if rounded != p {
-					grow(&r.E, len(c))[i] = (0.5*f.ulp(m) + m*centreError) * roundUp
-				}
-				continue
-			}
-			if p == 0 && (v == 0 || w == 0) && f.NegZero {
-				c[i] = p
-				continue
-			}
-		} else if !x.special(i) && !y.special(i) {
+		bp := math.Float64bits(p)
+		bv, bw := math.Float64bits(v)<<1, math.Float64bits(w)<<1
+		switch {
+		case exact && l.ordinary(bp<<1) && bv-1 >= l.operand && bw-1 >= l.operand:
+			c[i] = p
+			e[i] = l.rounded(bp, p)
+			continue
+		case exact && p == 0 && (v == 0 || w == 0) && f.NegZero:
+			c[i] = p
+			continue
+		case !exact && !x.special(i) && !y.special(i):
+			m, av, aw := math.Abs(p), math.Abs(v), math.Abs(w)
 			var ex, ey float64
 			if x.E != nil {
 				ex = x.E[i]
@@ -376,17 +405,70 @@ func (n *Numerics) mulKernel(f *floatType, r, x, y *Plane) {
 			if y.E != nil {
 				ey = y.E[i]
 			}
-			e := av*ey + aw*ex + ex*ey
-			if e > 0 {
-				e = (e + 0.5*f.ulp(m+e) + m*centreError) * roundUp
-				if m-e >= normal && m+e < f.overflow && av-ex >= normal && aw-ey >= normal {
+			d := av*ey + aw*ex + ex*ey
+			if d > 0 {
+				d = (d + 0.5*f.ulp(m+d) + m*centreError) * roundUp
+				if m-d >= f.minNormal && m+d < f.overflow && av-ex >= f.minNormal && aw-ey >= f.minNormal {
 					c[i] = p
-					grow(&r.E, len(c))[i] = e
+					e[i] = d
 					continue
 				}
 			}
 		}
 		r.set(i, n.binary(hlo.OpMultiply, f, x.at(i), y.at(i)))
+	}
+	r.dropZeros()
+}
+
+// divKernel is x / y in bound mode, for types up to f32.
+func (n *Numerics) divKernel(f *floatType, r, x, y *Plane) {
+	c, a, b := r.C, x.C, y.C
+	b, c = b[:len(a)], c[:len(a)]
+	l := f.limits()
+	ulps := budgetOf(hlo.OpDivide, f).ulps
+	exact := x.exactly() && y.exactly()
+	for i, v := range a {
+		w := b[i]
+		q := v / w
+		bq, bw := math.Float64bits(q), math.Float64bits(w)
+		// Powers of two divide exactly: the scalar form knows.
+		if exact && l.ordinary(bq<<1) && math.Float64bits(v)<<1-1 >= l.operand && bw<<1-1 >= l.operand && bw&(1<<52-1) != 0 {
+			m := math.Abs(q)
+			e := (ulps*f.eps*binade(bq) + m*centreError) * roundUp
+			if m-e >= f.minNormal && m+e < f.overflow {
+				c[i] = q
+				if r.E == nil {
+					r.E = make([]float64, len(c))
+				}
+				r.E[i] = e
+				continue
+			}
+		}
+		r.set(i, n.binary(hlo.OpDivide, f, x.at(i), y.at(i)))
+	}
+}
+
+// elementaryKernel is an elementary function of exact operands in bound mode,
+// for types up to f32.
+func (n *Numerics) elementaryKernel(f *floatType, op hlo.Opcode, r, x *Plane) {
+	fn, b := functions[op], budgetOf(op, f)
+	c := r.C
+	l := f.limits()
+	for i, v := range x.C {
+		if l.ordinary(math.Float64bits(v)<<1) && v > fn.lo && v < fn.hi {
+			y := fn.float(v)
+			m := math.Abs(y)
+			e := b.extra(y, v)
+			if e = (e + b.ulps*f.ulp(m+e) + m*centreError) * roundUp; m-e >= f.minNormal && m+e < f.overflow {
+				c[i] = y
+				if r.E == nil {
+					r.E = make([]float64, len(c))
+				}
+				r.E[i] = e
+				continue
+			}
+		}
+		r.set(i, n.unary(op, f, x.at(i)))
 	}
 }
 
@@ -395,36 +477,44 @@ func (n *Numerics) mulKernel(f *floatType, r, x, y *Plane) {
 func (n *Numerics) maxKernel(f *floatType, r, x, y *Plane, sign float64) {
 	c, a, b := r.C, x.C, y.C
 	b, c = b[:len(a)], c[:len(a)]
+	op := hlo.OpMaximum
+	if sign < 0 {
+		op = hlo.OpMinimum
+	}
+	l := f.limits()
+	exact := x.exactly() && y.exactly()
 	for i, v := range a {
 		w := b[i]
-		d := (v - w) * sign
-		m := math.Abs(d)
-		var ex, ey float64
-		if x.E != nil {
-			ex = x.E[i]
-		}
-		if y.E != nil {
-			ey = y.E[i]
-		}
-		av, aw := math.Abs(v), math.Abs(w)
-		if m > (ex+ey)*roundUp && m < inf && (av-ex >= f.minNormal || v == 0 && ex == 0) && (aw-ey >= f.minNormal || w == 0 && ey == 0) &&
-			(x.K == nil || x.K[i] == 0) && (y.K == nil || y.K[i] == 0) {
-			if d < 0 {
-				v, ex = w, ey
+		bv, bw := math.Float64bits(v)<<1, math.Float64bits(w)<<1
+		if exact {
+			if l.ordinary(bv) && l.ordinary(bw) {
+				if sign > 0 {
+					c[i] = max(v, w)
+				} else {
+					c[i] = min(v, w)
+				}
+				continue
 			}
-			c[i] = v
-			if ex != 0 {
-				grow(&r.E, len(c))[i] = ex
+		} else if (x.K == nil || x.K[i] == 0) && (y.K == nil || y.K[i] == 0) {
+			var ex, ey float64
+			if x.E != nil {
+				ex = x.E[i]
 			}
-			continue
-		}
-		if v == w && v != 0 && x.E == nil && y.E == nil && x.K == nil && y.K == nil && av >= f.minNormal {
-			c[i] = v
-			continue
-		}
-		op := hlo.OpMaximum
-		if sign < 0 {
-			op = hlo.OpMinimum
+			if y.E != nil {
+				ey = y.E[i]
+			}
+			d := (v - w) * sign
+			m := math.Abs(d)
+			if m > (ex+ey)*roundUp && m < inf && math.Abs(v)-ex >= f.minNormal && math.Abs(w)-ey >= f.minNormal {
+				if d < 0 {
+					v, ex = w, ey
+				}
+				c[i] = v
+				if ex != 0 {
+					grow(&r.E, len(c))[i] = ex
+				}
+				continue
+			}
 		}
 		r.set(i, n.binary(op, f, x.at(i), y.at(i)))
 	}
@@ -636,11 +726,18 @@ func bit(b bool) int64 {
 func (n *Numerics) compareKernel(f *floatType, direction string, r *Array, x, y *Plane) {
 	c, a, b := r.I, x.C, y.C
 	b, c = b[:len(a)], c[:len(a)]
-	if x.E == nil && y.E == nil && x.K == nil && y.K == nil {
+	if x.exactly() && y.exactly() {
 		compareFloats(direction, c, a, b)
 		if !f.flush {
 			return
 		}
+		subnormal := math.Float64bits(f.minNormal)<<1 - 1
+		for i, v := range a {
+			if math.Float64bits(v)<<1-1 < subnormal || math.Float64bits(b[i])<<1-1 < subnormal {
+				n.compareOne(f, direction, r, i, x, y)
+			}
+		}
+		return
 	}
 	// Answers for a difference below, at and above zero.
 	below, above := bit(floatCompare(direction, -1, 0)), bit(floatCompare(direction, 1, 0))
@@ -665,11 +762,15 @@ func (n *Numerics) compareKernel(f *floatType, direction string, r *Array, x, y 
 				continue
 			}
 		}
-		yes, no := n.compare(f, direction, false, x.at(i), y.at(i))
-		c[i] = bit(yes && !no)
-		if yes && no {
-			grow(&r.Undecided, len(c))[i] = true
-		}
+		n.compareOne(f, direction, r, i, x, y)
+	}
+}
+
+func (n *Numerics) compareOne(f *floatType, direction string, r *Array, i int, x, y *Plane) {
+	yes, no := n.compare(f, direction, false, x.at(i), y.at(i))
+	r.I[i] = bit(yes && !no)
+	if yes && no {
+		grow(&r.Undecided, len(r.I))[i] = true
 	}
 }
 
@@ -715,7 +816,12 @@ func (n *Numerics) SelectArray(p, a, b *Array) *Array {
 	}
 	if p.Undecided == nil {
 		r := like(a.Type, a)
-		r.I = choose(p.I, a.I, b.I)
+		if a.I != nil {
+			r.I = make([]int64, len(p.I))
+			for i, v := range p.I { // without a branch: v is 0 or 1
+				r.I[i] = b.I[i] ^ (a.I[i]^b.I[i])&-v
+			}
+		}
 		r.Undecided = choose(p.I, a.Undecided, b.Undecided)
 		r.Contest = unite(choose(p.I, a.Contest, b.Contest), p.Contest)
 		r.Re, r.Im = choosePlane(p.I, a.Re, b.Re), choosePlane(p.I, a.Im, b.Im)
@@ -751,16 +857,20 @@ func choosePlane(p []int64, a, b *Plane) *Plane {
 	if a == nil {
 		return nil
 	}
-	r := &Plane{C: make([]float64, len(p))}
-	c, x, y := r.C[:len(p)], a.C[:len(p)], b.C[:len(p)]
-	for i, v := range p {
-		w := x[i]
-		if v == 0 {
-			w = y[i]
-		}
-		c[i] = w
+	return &Plane{C: chooseFloats(p, a.C, b.C), Lo: chooseFloats(p, a.Lo, b.Lo), E: chooseFloats(p, a.E, b.E), K: choose(p, a.K, b.K)}
+}
+
+// chooseFloats is choose without a branch: p is 0 or 1.
+func chooseFloats(p []int64, a, b []float64) []float64 {
+	if a == nil || b == nil {
+		return choose(p, a, b)
 	}
-	r.Lo, r.E, r.K = choose(p, a.Lo, b.Lo), choose(p, a.E, b.E), choose(p, a.K, b.K)
+	r := make([]float64, len(p))
+	a, b, r = a[:len(p)], b[:len(p)], r[:len(p)]
+	for i, v := range p {
+		x, y := math.Float64bits(a[i]), math.Float64bits(b[i])
+		r[i] = math.Float64frombits(y ^ (x^y)&uint64(-v))
+	}
 	return r
 }
 

@@ -183,11 +183,11 @@ func (n *Numerics) matPlane(f, fx, fy *floatType, x, y *Plane, m matShape) *Plan
 	r := &Plane{C: make([]float64, m.batch*m.rows*m.cols)}
 	nx, ny, nr := m.rows*m.inner, m.cols*m.inner, m.rows*m.cols
 	var lo []float64
-	if f.wide {
+	if f.wide && n.Bounds {
 		lo = make([]float64, len(r.C))
 	}
 	for b := range m.batch {
-		if f.wide {
+		if f.wide && n.Bounds {
 			m.wideProduct(r.C, lo, x, y, b*nr, b*nx, b*ny)
 		} else {
 			m.product(r.C[b*nr:(b+1)*nr], x.C[b*nx:(b+1)*nx], y.C[b*ny:(b+1)*ny])
@@ -261,13 +261,16 @@ func (n *Numerics) matScalar(f *floatType, x, y *Plane, i, j, inner int) Num {
 
 func (n *Numerics) matInts(r, x, y *Array, m matShape) {
 	t := r.Type
+	// Signed sums that cannot leave the type need no watching.
+	watch := t == hlo.Pred || x.Undecided != nil || y.Undecided != nil ||
+		t.IsSigned() && x.largest()*y.largest()*float64(m.inner) > float64(maxInt(t))
 	for b := range m.batch {
 		for i := range m.rows {
 			xo := (b*m.rows + i) * m.inner
 			for j := range m.cols {
 				yo := (b*m.cols + j) * m.inner
 				at := (b*m.rows+i)*m.cols + j
-				if t == hlo.Pred || t.IsSigned() || x.Undecided != nil || y.Undecided != nil {
+				if watch {
 					s := n.NewSum(t)
 					for l := range m.inner {
 						s.AddProduct(
@@ -286,6 +289,15 @@ func (n *Numerics) matInts(r, x, y *Array, m matShape) {
 			}
 		}
 	}
+}
+
+// largest is the largest magnitude of integers.
+func (a *Array) largest() float64 {
+	var m float64
+	for _, v := range a.I {
+		m = math.Max(m, math.Abs(float64(v)))
+	}
+	return m
 }
 
 // contest unites the contests of a row and a column in each element.

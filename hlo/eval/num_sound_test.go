@@ -338,6 +338,13 @@ func TestSumsInAnyOrder(t *testing.T) {
 			if got := orderedSum(t, m, xs); set.legal(f, got) == Out {
 				t.Fatalf("sum of %v: %v is outside %s", xs, got, set.set(f))
 			}
+			whole := NewArray(pt, int64(count))
+			whole.Re.C = xs
+			column := n.NewSum(pt)
+			column.AddArray(whole, count-1, -1, count)
+			if r := column.Result().Re; !near(r, set) && math.Abs(r.E-set.E) > 1e-6*set.E {
+				t.Fatalf("AddArray gives %s, Add %s", r.set(f), set.set(f))
+			}
 			// The accumulator of narrow dots is f32.
 			acc := m
 			acc.f = f.accumulator()
