@@ -178,9 +178,7 @@ func (n *Numerics) sumRows(x *Array, init Scalar, rows, cols int) *Array {
 		if !skip {
 			s.Add(init)
 		}
-		for j := range cols {
-			s.Add(x.At(i*cols + j))
-		}
+		s.AddArray(x, i*cols, 1, cols)
 		r.Set(i, s.Result())
 	}
 	return r
