@@ -283,58 +283,25 @@ func (in *Instruction) inferConvolution() (*Shape, error) {
 		return nil, fmt.Errorf("convolution of %s and %s does not divide into %d feature groups and %d batch groups", a.text(), b.text(), fg, bg)
 	}
 	dims, dyn := make([]int64, n+2), make([]bool, n+2)
-	outBatch, outFeature, outSpatial := dn.GetOutputBatchDimension(), dn.GetOutputFeatureDimension(), dn.GetOutputSpatialDimensions()
-	kind := in.Attr.GetConvKind()
-	if kind == hlopb.ConvolutionKind_CONVOLUTION_KIND_WGRAD {
-		if batch != b.Dims[outBatch] {
-			return nil, fmt.Errorf("convolution for weights of batches of %d and %d", batch, b.Dims[outBatch])
-		}
-		dims[dn.GetKernelOutputFeatureDimension()] = b.Dims[outFeature]
-		dims[dn.GetKernelInputFeatureDimension()] = features / fg
-		for i, k := range dn.GetKernelSpatialDimensions() {
-			dims[k] = w[i].GetSize()
-		}
-	} else {
-		over, make1 := kernelIn, kernelOut
-		if kind == hlopb.ConvolutionKind_CONVOLUTION_KIND_DGRAD {
-			over, make1 = kernelOut, kernelIn
-		}
-		if features%fg != 0 || features/fg != over {
-			return nil, fmt.Errorf("convolution of %d features in %d groups with a kernel for %d", features, fg, over)
-		}
-		dims[outBatch], dims[outFeature] = batch/bg, make1
-		for i, o := range outSpatial {
-			if k := b.Dims[dn.GetKernelSpatialDimensions()[i]]; k != w[i].GetSize() {
-				return nil, fmt.Errorf("convolution window of size %d over a kernel of %d", w[i].GetSize(), k)
-			}
-			size := a.Dims[dn.GetInputSpatialDimensions()[i]]
-			if kind == hlopb.ConvolutionKind_CONVOLUTION_KIND_DGRAD {
-				if size != Unbounded {
-					// The inverse of the forward window.
-					x := (size-1)*w[i].GetBaseDilation()*w[i].GetStride() + 1 + (w[i].GetSize()-1)*w[i].GetWindowDilation()
-					size = x - w[i].GetPaddingLow() - w[i].GetPaddingHigh()
-				}
-				dims[o] = size
-				continue
-			}
-			var err error
-			if dims[o], err = windowSize(size, w[i]); err != nil {
-				return nil, err
-			}
-		}
+	// conv_kind is a hint for GPU libraries: the dimension numbers say all.
+	outBatch, outSpatial := dn.GetOutputBatchDimension(), dn.GetOutputSpatialDimensions()
+	if features%fg != 0 || features/fg != kernelIn {
+		return nil, fmt.Errorf("convolution of %d features in %d groups with a kernel for %d", features, fg, kernelIn)
 	}
-	for i := range a.Dims {
-		if a.dynamic(i) && int64(i) == dn.GetInputBatchDimension() {
-			dyn[outBatch] = true
+	dims[outBatch], dims[dn.GetOutputFeatureDimension()] = batch/bg, kernelOut
+	dyn[outBatch] = a.dynamic(int(dn.GetInputBatchDimension()))
+	for i, o := range outSpatial {
+		from, kernel := dn.GetInputSpatialDimensions()[i], dn.GetKernelSpatialDimensions()[i]
+		if b.Dims[kernel] != w[i].GetSize() {
+			return nil, fmt.Errorf("convolution window of size %d over a kernel of %d", w[i].GetSize(), b.Dims[kernel])
 		}
-	}
-	for j, o := range outSpatial {
-		if a.dynamic(int(dn.GetInputSpatialDimensions()[j])) ||
-			kind != hlopb.ConvolutionKind_CONVOLUTION_KIND_WGRAD && b.dynamic(int(dn.GetKernelSpatialDimensions()[j])) {
-			dyn[o] = true
+		var err error
+		if dims[o], err = windowSize(a.Dims[from], w[i]); err != nil {
+			return nil, err
 		}
+		dyn[o] = a.dynamic(int(from)) || b.dynamic(int(kernel))
 	}
-	if kind != hlopb.ConvolutionKind_CONVOLUTION_KIND_WGRAD && b.dynamic(int(dn.GetKernelOutputFeatureDimension())) {
+	if b.dynamic(int(dn.GetKernelOutputFeatureDimension())) {
 		return nil, fmt.Errorf("convolution with a dynamic output feature dimension: %s", b.text())
 	}
 	return checked(newArray(in.preferred(a, b), dims, dyn))
