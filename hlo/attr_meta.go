@@ -82,8 +82,8 @@ func sharedAttrs() []keyed {
 		}},
 		{"origin", attribute{
 			parse: func(p *parser, r *reading) { r.Attr.OriginalValue = p.originalValue() },
-			text: func(_ *printer, in *Instruction) string {
-				if in.Attr.OriginalValue == nil {
+			text: func(pr *printer, in *Instruction) string {
+				if in.Attr.OriginalValue == nil || pr.opts.Canonical {
 					return ""
 				}
 				return originalValueText(in.Attr.OriginalValue)

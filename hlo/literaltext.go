@@ -19,7 +19,6 @@ import (
 // `{...}` are errors (*SyntaxError with the file name "literal").
 func ParseLiteral(text string) (l *Literal, err error) {
 	p := newParser("literal", text)
-	p.inLiteral = true
 	defer p.recover(&err)
 	p.next()
 	if p.tok.kind == '(' && p.tupleShapeAhead() {
@@ -50,7 +49,7 @@ func (p *parser) shapedLiteral() *Literal {
 		p.expect(')', "at the end of a tuple literal")
 		return l
 	}
-	return p.literal(p.shape())
+	return p.literal(p.shapeBefore(true))
 }
 
 // tupleShapeAhead reports whether the parenthesis at the current token closes
@@ -128,8 +127,8 @@ func (p *parser) tupleLiteral(s *Shape) *Literal {
 	return l
 }
 
-// maxLiteralBytes bounds the storage of a literal that has more elements than
-// the text names.
+// maxLiteralBytes bounds the storage of all literals of a text that have more
+// elements than the text names.
 const maxLiteralBytes = 1 << 28
 
 const elided = "the constant's value is elided ({...}): print the module with its large constants"
@@ -137,14 +136,22 @@ const elided = "the constant's value is elided ({...}): print the module with it
 // firstElement reads an array literal without braces. As in XLA's parser, one
 // number is the first element; the others are zero.
 func (p *parser) firstElement(l *Literal) {
-	n := l.Shape.Elems()
-	size := n * int64(l.Shape.Type.Bytes())
-	if n == 0 || n > maxLiteralBytes || p.spare < size/256 {
+	if l.Shape.Elems() == 0 {
 		p.expected("braces")
 	}
-	p.spare -= size / 256
-	l.Raw = make([]byte, size)
+	l.Raw = p.zeros(l.Shape)
 	p.element(l, 0)
+}
+
+// zeros is the storage of an array whose text need not name every element.
+func (p *parser) zeros(s *Shape) []byte {
+	each := int64(s.Type.Bytes())
+	n := s.Elems()
+	if n > p.spareBytes/each {
+		p.fail(p.tok.pos, "the text names too few of the elements of %v", s)
+	}
+	p.spareBytes -= n * each
+	return make([]byte, n*each)
 }
 
 // arrayLiteral reads nested braces with one level per dimension.
@@ -175,10 +182,14 @@ func (p *parser) arrayLiteral(l *Literal) {
 	rest := int64(len(p.src) - p.tok.pos)
 	n := (&Shape{Type: s.Type, Dims: dims}).Elems()
 	total := s.Elems()
-	if n > rest || l.DynamicSizes != nil && total > maxLiteralBytes/int64(s.Type.Bytes()) {
+	if n > rest {
 		p.fail(p.tok.pos, "expected %d elements of %v, found the text to end before", n, s)
 	}
-	l.Raw = make([]byte, total*int64(s.Type.Bytes()))
+	if l.DynamicSizes != nil {
+		l.Raw = p.zeros(s)
+	} else {
+		l.Raw = make([]byte, total*int64(s.Type.Bytes()))
+	}
 
 	// stride[i] is the distance in elements between neighbours in dimension i.
 	stride := make([]int64, len(dims))

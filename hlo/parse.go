@@ -57,16 +57,16 @@ type parser struct {
 	file  string
 	m     *Module
 	depth int
-	// inLiteral: the text is a literal that starts with its shape.
-	inLiteral bool
 
 	comps     map[string]*Computation
 	scope     *scope
 	anonymous nameUniquer // names for nested instructions
 	// spare is how many nodes that the text does not spell out may still be
 	// made: a chain of tuples can double in size with every line.
-	spare  int64
-	chains asyncChains
+	spare int64
+	// spareBytes are left for elements of literals that the text does not name.
+	spareBytes int64
+	chains     asyncChains
 	// threads are the computations whose callees all run in a thread.
 	threads map[*Computation]string
 	// rootAttrs are the attributes that the text of a root has.

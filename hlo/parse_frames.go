@@ -31,7 +31,7 @@ func (m *Module) canonicalFrames() {
 // frameIndex builds a stack frame index from an old one. Ids count from 1.
 type frameIndex struct {
 	old, index *hlopb.StackFrameIndexProto
-	mapped     map[int32]int32 // old frame id to new; 0 for a frame with a bad location
+	mapped     map[int32]int32 // old frame id to new; 0 for one that does not exist
 	files      map[string]int32
 	functions  map[string]int32
 	locations  map[location]int32
@@ -40,18 +40,20 @@ type frameIndex struct {
 
 type location struct{ file, function, line, column, endLine, endColumn int32 }
 
-// frame is the new id of an old frame, 0 if it does not exist.
+// frame is the new id of an old frame; 0 if the frame, an ancestor or its
+// place does not exist, or if it is its own ancestor.
 func (f *frameIndex) frame(id int32) int32 {
 	var path []int32
 	on := map[int32]bool{}
-	parent := int32(0)
+	parent, bad := int32(0), false
 	for id != 0 {
 		if n, ok := f.mapped[id]; ok {
-			parent = n
+			parent, bad = n, n == 0
 			break
 		}
 		if id < 0 || int(id) > len(f.old.StackFrames) || on[id] {
-			return 0
+			bad = true
+			break
 		}
 		on[id] = true
 		path = append(path, id)
@@ -59,13 +61,17 @@ func (f *frameIndex) frame(id int32) int32 {
 	}
 	for i := len(path) - 1; i >= 0; i-- {
 		loc := f.location(f.old.StackFrames[path[i]-1].FileLocationId)
-		if loc == 0 {
-			return 0
+		if bad = bad || loc == 0; bad {
+			f.mapped[path[i]] = 0
+			continue
 		}
 		parent = intern(f.frames, [2]int32{loc, parent}, func() {
 			f.index.StackFrames = append(f.index.StackFrames, &hlopb.StackFrameIndexProto_StackFrame{FileLocationId: loc, ParentFrameId: parent})
 		})
 		f.mapped[path[i]] = parent
+	}
+	if bad {
+		return 0
 	}
 	return parent
 }

@@ -137,8 +137,8 @@ func (p *parser) recoveryModule(pos int, text string) *hlopb.HloModuleProto {
 // parseNested parses a module inside another one: nesting and size count on.
 func parseNested(outer *parser, text string) (m *Module, err error) {
 	p := newParser("recovery module", text)
-	p.depth, p.spare = outer.depth, outer.spare
-	defer func() { outer.spare = p.spare }()
+	p.depth, p.spare, p.spareBytes = outer.depth, outer.spare, outer.spareBytes
+	defer func() { outer.spare, outer.spareBytes = p.spare, p.spareBytes }()
 	defer p.recover(&err)
 	p.next()
 	p.module()

@@ -14,10 +14,14 @@ import (
 // PrintOptions choose what Print writes. The zero value is the long form:
 // everything that HLO text can say, so that Parse gives the same module back.
 type PrintOptions struct {
-	// Canonical renames computations and instructions by their place in the
-	// text and leaves out what does not change the program's meaning: metadata,
-	// original values, the stack frame index, and the module's name. Two
-	// modules that differ in those alone have the same canonical text.
+	// Canonical leaves out what does not change the program's meaning: the
+	// names of the module, its computations and instructions, which are
+	// numbered instead, the order of computations, of instructions (unless the
+	// module is scheduled) and of header attributes without a place on the
+	// wire, metadata, original values, the stack frame index and debug
+	// attributes. Two modules that differ in those alone have the same
+	// canonical text; the order of instructions that the root does not need
+	// stays.
 	Canonical bool
 }
 
@@ -32,7 +36,7 @@ func (m *Module) String() string {
 func (m *Module) Print(w io.Writer, opts PrintOptions) error {
 	pr := &printer{opts: opts}
 	if opts.Canonical {
-		pr.number(m)
+		pr.canonicalize(m)
 	}
 	pr.spellOut(m)
 	pr.module(m)
@@ -55,10 +59,14 @@ func (in *Instruction) String() string {
 }
 
 type printer struct {
-	b     []byte
-	opts  PrintOptions
-	comps map[*Computation]string // canonical names
-	insts map[*Instruction]string
+	b    []byte
+	opts PrintOptions
+	// The canonical form: the order of the computations and of the
+	// instructions of each, and the names; nil for the long form.
+	order     []*Computation
+	body      map[*Computation][]*Instruction
+	compNames map[*Computation]string
+	instNames map[*Instruction]string
 	// explicit are attributes that a wrapped instruction must say although it
 	// has none: Parse would give it those of the asynchronous one.
 	explicit map[*Instruction][]string
@@ -91,26 +99,80 @@ func (pr *printer) spellOut(m *Module) {
 	}
 }
 
-// number gives everything its canonical name.
-func (pr *printer) number(m *Module) {
-	pr.comps, pr.insts = map[*Computation]string{}, map[*Instruction]string{}
+// canonicalize orders computations and instructions as follows from the
+// graph and numbers them: callees before callers; parameters by number, then
+// what the root needs, operands first, then the rest.
+func (pr *printer) canonicalize(m *Module) {
+	pr.body = map[*Computation][]*Instruction{}
+	pr.compNames, pr.instNames = map[*Computation]string{}, map[*Instruction]string{}
+	var visit func(c *Computation)
+	visit = func(c *Computation) {
+		if _, done := pr.body[c]; done {
+			return
+		}
+		pr.body[c] = c.Instructions
+		if !m.Scheduled {
+			pr.body[c] = c.canonicalOrder()
+		}
+		for _, in := range pr.body[c] {
+			for _, callee := range in.Called {
+				visit(callee)
+			}
+		}
+		pr.order = append(pr.order, c)
+	}
+	if m.Entry != nil {
+		visit(m.Entry)
+	}
 	for _, c := range m.Computations {
-		pr.comps[c] = "c" + strconv.Itoa(len(pr.comps))
-		for _, in := range c.Instructions {
-			pr.insts[in] = "v" + strconv.Itoa(len(pr.insts))
+		visit(c)
+	}
+	for _, c := range pr.order {
+		pr.compNames[c] = "c" + strconv.Itoa(len(pr.compNames))
+		for _, in := range pr.body[c] {
+			pr.instNames[in] = "v" + strconv.Itoa(len(pr.instNames))
 		}
 	}
 }
 
+func (c *Computation) canonicalOrder() []*Instruction {
+	out := make([]*Instruction, 0, len(c.Instructions))
+	done := make(map[*Instruction]bool, len(c.Instructions))
+	var visit func(in *Instruction)
+	visit = func(in *Instruction) {
+		if done[in] {
+			return
+		}
+		done[in] = true
+		for _, o := range in.Operands {
+			visit(o)
+		}
+		for _, pre := range in.ControlPredecessors {
+			visit(pre)
+		}
+		out = append(out, in)
+	}
+	for _, p := range c.Params() {
+		if p != nil {
+			visit(p)
+		}
+	}
+	visit(c.Root)
+	for _, in := range c.Instructions {
+		visit(in)
+	}
+	return out
+}
+
 func (pr *printer) computationName(c *Computation) string {
-	if n, ok := pr.comps[c]; ok {
+	if n, ok := pr.compNames[c]; ok {
 		return "%" + n
 	}
 	return "%" + c.Name
 }
 
 func (pr *printer) instructionName(in *Instruction) string {
-	if n, ok := pr.insts[in]; ok {
+	if n, ok := pr.instNames[in]; ok {
 		return "%" + n
 	}
 	return "%" + in.Name
@@ -118,11 +180,7 @@ func (pr *printer) instructionName(in *Instruction) string {
 
 func (pr *printer) module(m *Module) {
 	pr.put("HloModule ")
-	if pr.opts.Canonical || m.Name == "" {
-		pr.put("m")
-	} else {
-		pr.put(SanitizeName(m.Name))
-	}
+	pr.put(pr.moduleName(m.Name))
 	attr := func(name, text string) {
 		if text != "" {
 			pr.put(", " + name + "=" + text)
@@ -136,7 +194,11 @@ func (pr *printer) module(m *Module) {
 	if m.EntryLayout != nil {
 		attr("entry_computation_layout", programShapeText(m.EntryLayout))
 	}
-	for _, a := range m.TextAttrs {
+	textAttrs := m.TextAttrs
+	if pr.opts.Canonical {
+		textAttrs = slices.SortedFunc(slices.Values(textAttrs), func(a, b TextAttr) int { return strings.Compare(a.Key, b.Key) })
+	}
+	for _, a := range textAttrs {
 		attr(a.Key, a.Value)
 	}
 	if m.ReplicaCount != 0 {
@@ -152,11 +214,33 @@ func (pr *printer) module(m *Module) {
 		pr.stackFrames(m.Attr.StackFrameIndex)
 	}
 	pr.put("\n")
-	for _, c := range m.Computations {
+	comps := m.Computations
+	if pr.opts.Canonical {
+		comps = pr.order
+	}
+	for _, c := range comps {
 		pr.put("\n")
 		pr.computation(c, c == m.Entry)
 		pr.put("\n")
 	}
+}
+
+// moduleName is a module's name as the text can hold it.
+func (pr *printer) moduleName(name string) string {
+	if pr.opts.Canonical || name == "" {
+		return "m"
+	}
+	l := lexer{src: name}
+	l.next()
+	if l.tok.kind == tokIdent && l.end == len(name) {
+		return name
+	}
+	l = lexer{src: "%" + name}
+	l.next()
+	if l.tok.kind == tokName && l.end == len(l.src) {
+		return l.src // a word of its own meaning
+	}
+	return SanitizeName(name)
 }
 
 func inputOutputAliasText(a *hlopb.HloInputOutputAliasProto) string {
@@ -267,7 +351,7 @@ func (pr *printer) computation(c *Computation, entry bool) {
 		pr.put("ENTRY ")
 	}
 	pr.put(pr.computationName(c))
-	if result := c.Root; result != nil {
+	if c.Root != nil {
 		pr.put(" (")
 		for i, in := range c.Params() {
 			if i > 0 {
@@ -279,10 +363,14 @@ func (pr *printer) computation(c *Computation, entry bool) {
 			}
 		}
 		pr.put(") -> ")
-		pr.b = result.Shape.appendText(pr.b, false)
+		pr.b = c.Root.Shape.appendText(pr.b, false)
 	}
 	pr.put(" {\n")
-	for _, in := range c.Instructions {
+	body, ok := pr.body[c]
+	if !ok {
+		body = c.Instructions
+	}
+	for _, in := range body {
 		pr.put("  ")
 		if in == c.Root {
 			pr.put("ROOT ")

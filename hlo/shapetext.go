@@ -30,7 +30,10 @@ func (p *parser) atBuffer() bool {
 // shape reads a shape:
 //
 //	shape ::= type '[' dimension, ... ']' layout? | '(' shape, ... ')' | 'b' '(' shape ')'
-func (p *parser) shape() *Shape {
+func (p *parser) shape() *Shape { return p.shapeBefore(false) }
+
+// shapeBefore is shape where the value of a literal may follow.
+func (p *parser) shapeBefore(value bool) *Shape {
 	p.enter()
 	defer p.leave()
 	switch {
@@ -60,15 +63,18 @@ func (p *parser) shape() *Shape {
 	}
 	s := &Shape{Type: p.tok.typ}
 	p.next()
+	pos := p.tok.pos
 	p.dimensionSizes(s)
-	if s.IsArray() || len(s.Dims) > 0 {
+	if !s.IsArray() && len(s.Dims) > 0 {
+		p.fail(pos, "%v has no dimensions", s.Type)
+	}
+	if s.IsArray() {
 		s.Layout = DefaultLayout(len(s.Dims))
 	}
 	// `{` after a shape starts a layout only before an integer or a colon:
-	// behind the result shape of a computation it starts the body. In a literal
-	// (`s32[2] {1, 0}`) a layout has to touch the bracket.
-	if p.tok.kind == '{' && (!p.inLiteral || p.src[p.tok.pos-1] == ']') {
-		if k := p.peek(); k == tokInt || k == ':' {
+	// behind the result shape of a computation it starts the body.
+	if p.tok.kind == '{' {
+		if k := p.peek(); (k == tokInt || k == ':') && !(value && k == tokInt && p.valueAhead()) {
 			pos := p.tok.pos
 			s.Layout = p.layout()
 			if n := len(s.Layout.MinorToMajor); n != len(s.Dims) {
@@ -78,6 +84,26 @@ func (p *parser) shape() *Shape {
 	}
 	return s
 }
+
+// valueAhead reports whether the braces at the current token hold the value
+// of a literal: no other brace follows them.
+func (p *parser) valueAhead() bool {
+	save := p.lexer
+	defer func() { p.lexer = save }()
+	for {
+		switch p.tok.kind {
+		case '}':
+			p.next()
+			return p.tok.kind != '{'
+		case tokEOF, tokBad:
+			return true
+		}
+		p.next()
+	}
+}
+
+// maxRank bounds the dimensions of an array; XLA has no bound of its own.
+const maxRank = 1024
 
 func (p *parser) dimensionSizes(s *Shape) {
 	p.list('[', ']', "dimension sizes", func() {
@@ -92,6 +118,9 @@ func (p *parser) dimensionSizes(s *Shape) {
 		}
 		if dynamic && s.Dynamic == nil {
 			s.Dynamic = make([]bool, len(s.Dims))
+		}
+		if len(s.Dims) == maxRank {
+			p.fail(p.tok.pos, "more than %d dimensions", maxRank)
 		}
 		s.Dims = append(s.Dims, size)
 		if s.Dynamic != nil {
