@@ -1085,7 +1085,7 @@ func (in *Instruction) inferRng() (*Shape, error) {
 	default:
 		return nil, fmt.Errorf("rng has the unknown distribution %d", in.Attr.GetDistribution())
 	}
-	return out, nil
+	return out.withType(a.Type), nil
 }
 
 func (in *Instruction) inferRngBitGenerator() (*Shape, error) {

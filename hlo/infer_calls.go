@@ -211,7 +211,12 @@ func (in *Instruction) inferScan() (*Shape, error) {
 		}
 		out = append(out, r)
 	}
-	if !f.Result.IsTuple() {
+	// One result may be a tuple or not, on either side.
+	tuple := f.Result.IsTuple()
+	if in.Shape != nil && len(out) == 1 {
+		tuple = in.Shape.IsTuple()
+	}
+	if !tuple {
 		return out[0].Clone(), nil
 	}
 	return tupleOf(out), nil

@@ -236,7 +236,7 @@ func meshGroups(l *hlopb.MeshAxesReplicaGroupListProto) ([][]int64, error) {
 }
 
 // subgroupSize is the number of devices in one group (GetSubgroupSize in
-// xla/service/collective_ops_utils.cc), 1 where it is unknown.
+// xla/service/collective_ops_utils.cc), 0 where it is unknown.
 func (in *Instruction) subgroupSize(g groupSize) (int64, error) {
 	mode, err := in.groupMode()
 	if err != nil {
@@ -246,23 +246,23 @@ func (in *Instruction) subgroupSize(g groupSize) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	replicas, partitions := max(1, g.replicas), max(1, g.partitions)
+	n := g.replicas
 	if len(groups) > 0 {
-		n := int64(len(groups[0]))
-		if mode == crossBoth {
-			n *= partitions
-		}
-		return n, nil
+		n = int64(len(groups[0]))
 	}
 	switch mode {
-	case crossReplica:
-		return replicas, nil
-	case crossPartition:
-		return partitions, nil
 	case crossBoth:
-		return replicas * partitions, nil
+		return n * g.partitions, nil
+	case crossPartition:
+		if len(groups) == 0 {
+			return g.partitions, nil
+		}
+	case flattened:
+		if len(groups) == 0 {
+			return 0, fmt.Errorf("%v has no replica groups, which flattened ids need", in.Op)
+		}
 	}
-	return 0, fmt.Errorf("%v has no replica groups, which flattened ids need", in.Op)
+	return n, nil
 }
 
 // checkGroups checks the replica groups: each id from 0 to n-1 once, no empty
@@ -330,7 +330,7 @@ func (in *Instruction) inferCollective(g groupSize) (*Shape, error) {
 		return oneOrTuple(shapes), nil
 	case OpRaggedAllToAll:
 		for i, s := range shapes[2:] {
-			if n := len(s.Dims); n != 1 && n != 2 || !s.Compatible(shapes[2]) {
+			if n := len(s.Dims); n != 1 && n != 2 || !s.sameArray(shapes[2]) {
 				return nil, fmt.Errorf("operand %d of ragged-all-to-all is %s: want offsets and sizes of one shape of rank 1 or 2", i+2, s.text())
 			}
 		}
@@ -357,12 +357,12 @@ func (in *Instruction) inferAllToAll(g groupSize) (*Shape, error) {
 		return nil, err
 	}
 	if len(d) == 0 {
-		if int64(len(shapes)) != count {
+		if count != 0 && int64(len(shapes)) != count {
 			return nil, fmt.Errorf("all-to-all of groups of %d has %d operands", count, len(shapes))
 		}
 		for _, s := range shapes {
-			if !s.Compatible(shapes[0]) || s.isUnbounded() {
-				return nil, fmt.Errorf("all-to-all of different or unbounded shapes: %s and %s", shapes[0].text(), s.text())
+			if !s.sameArray(shapes[0]) || s.isUnbounded() {
+				return nil, fmt.Errorf("all-to-all of different layouts or shapes, or of unbounded ones: %s and %s", shapes[0].text(), s.text())
 			}
 		}
 		return tupleOf(shapes), nil
@@ -374,7 +374,7 @@ func (in *Instruction) inferAllToAll(g groupSize) (*Shape, error) {
 	if slices.Contains(s.Dynamic, true) && !s.isUnbounded() {
 		return nil, fmt.Errorf("all-to-all of the dynamic shape %s", s.text())
 	}
-	if n := s.Dims[d[0]]; n != Unbounded && n%count != 0 {
+	if n := s.Dims[d[0]]; n != Unbounded && count != 0 && n%count != 0 {
 		return nil, fmt.Errorf("all-to-all of groups of %d along a dimension of %d", count, n)
 	}
 	return newArray(s.Type, s.Dims, s.Dynamic), nil // split and put together along one dimension
@@ -398,6 +398,9 @@ func (in *Instruction) inferGatherScatterCollective(g groupSize) (*Shape, error)
 		return nil, err
 	}
 	count := group
+	if in.Shape == nil && group == 0 {
+		return nil, fmt.Errorf("the shape of %v does not follow from its operands: its groups are unknown", in.Op)
+	}
 	if in.Shape != nil {
 		out := in.Shape
 		if in.Op == OpAllGatherStart {
@@ -423,9 +426,9 @@ func (in *Instruction) inferGatherScatterCollective(g groupSize) (*Shape, error)
 		if small > 0 && large > 0 {
 			count = (large-1)/small + 1
 		} else if small == 0 {
-			count = group // any count fits
+			count = max(1, group) // any count fits
 		}
-		if group != 1 && count != group {
+		if group > 1 && count != group {
 			return nil, fmt.Errorf("%v of %d shards in groups of %d", in.Op, count, group)
 		}
 	}
@@ -469,6 +472,9 @@ func (in *Instruction) inferCollectivePermute(g groupSize) (*Shape, error) {
 		if len(shapes) != 4 {
 			return nil, fmt.Errorf("%v in place has %d operands, want 4", in.Op, len(shapes))
 		}
+		if shapes[0].IsTuple() != shapes[1].IsTuple() || len(shapes[0].Elements) != len(shapes[1].Elements) {
+			return nil, fmt.Errorf("%v in place from %s to %s", in.Op, shapes[0].text(), shapes[1].text())
+		}
 		for i := range 2 {
 			if err := checkOffsets(shapes[i], shapes[i+2]); err != nil {
 				return nil, fmt.Errorf("%v: %w", in.Op, err)
@@ -502,6 +508,28 @@ func (in *Instruction) inferCollectivePermute(g groupSize) (*Shape, error) {
 		parts = append(parts, in.Shape.Elements[2:]...) // contexts
 	}
 	return tupleOf(parts), nil
+}
+
+// sameArray compares arrays with dynamic marks and layouts, memory space
+// aside; without a layout an array is row-major.
+func (s *Shape) sameArray(o *Shape) bool {
+	if !s.Compatible(o) {
+		return false
+	}
+	for i := range s.Dims {
+		if s.dynamic(i) != o.dynamic(i) {
+			return false
+		}
+	}
+	layout := func(s *Shape) *Layout {
+		l := s.Layout.Clone()
+		if l == nil {
+			l = DefaultLayout(len(s.Dims))
+		}
+		l.MemorySpace = 0
+		return l
+	}
+	return layout(s).String() == layout(o).String()
 }
 
 // checkOffsets checks the offset operand for a buffer, or for a tuple of

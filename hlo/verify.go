@@ -1,6 +1,7 @@
 package hlo
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -68,9 +69,8 @@ type VerifyOptions struct {
 // precision is refused. The error joins one *Violation per broken rule and
 // place; nil means that the module is well-formed.
 //
-// It does not look into sharding device numbers beyond their range, nor for
-// deadlocks of collectives, and follows asynchronous values only inside a
-// computation.
+// It does not look for deadlocks of collectives, and follows asynchronous
+// values only inside a computation.
 func Verify(m *Module) error { return VerifyOptions{}.Verify(m) }
 
 // Verify is the function Verify with options.
@@ -90,6 +90,7 @@ func (o VerifyOptions) Verify(m *Module) error {
 	v.aliases()
 	v.asyncChains()
 	v.allReduceLayouts()
+	v.hostChannels()
 	return errors.Join(v.found...)
 }
 
@@ -291,7 +292,7 @@ func (v *verifier) instruction(c *Computation, in *Instruction) {
 	v.calls(c, in)
 	v.operandAliases(c, in)
 	if s := in.Attr.GetSharding(); s != nil {
-		if err := checkSharding(s, in.Shape); err != nil {
+		if err := checkSharding(s, in.Shape, v.m.NumPartitions); err != nil {
 			bad(RuleSharding, "%v", err)
 		}
 	}
@@ -555,13 +556,20 @@ func (s *Shape) subshape(index []int64) *Shape {
 // operandAliases checks output_to_operand_aliasing of fusion, custom-call and
 // the async operations.
 func (v *verifier) operandAliases(c *Computation, in *Instruction) {
+	operands, result := in.operandShapes(), in.Shape
+	if f := in.asyncComputation(); in.Op == OpAsyncStart && f != nil && result.IsTuple() && len(result.Elements) >= 2 {
+		// The aliases are those of the computation, wherever it gets its
+		// operands (CheckAsyncStartAliasConfig).
+		operands = f.program().Params
+		result = &Shape{Type: Tuple, Elements: append([]*Shape{{Type: Tuple, Elements: operands}, f.Root.Shape}, result.Elements[2:]...)}
+	}
 	for _, a := range in.Attr.OutputOperandAliasing {
 		n := a.GetOperandIndex()
-		if n < 0 || n >= int64(len(in.Operands)) {
-			v.report(c, in, RuleAlias, "output %v aliases operand %d of %d", a.GetOutputShapeIndex(), n, len(in.Operands))
+		if n < 0 || n >= int64(len(operands)) {
+			v.report(c, in, RuleAlias, "output %v aliases operand %d of %d", a.GetOutputShapeIndex(), n, len(operands))
 			continue
 		}
-		out, op := in.Shape.subshape(a.GetOutputShapeIndex()), in.operand(int(n)).subshape(a.GetOperandShapeIndex())
+		out, op := result.subshape(a.GetOutputShapeIndex()), operands[n].subshape(a.GetOperandShapeIndex())
 		if out == nil || op == nil {
 			v.report(c, in, RuleAlias, "output %v aliases %v of operand %d: no such tuple element", a.GetOutputShapeIndex(), a.GetOperandShapeIndex(), n)
 			continue
@@ -670,6 +678,28 @@ func (v *verifier) aliases() {
 		if param("buffer_donor", e.GetParameterNumber(), e.GetParameterShapeIndex()) &&
 			inputs[fmt.Sprint(e.GetParameterNumber(), e.GetParameterShapeIndex())] {
 			bad("buffer_donor names parameter %d %v, which input_output_alias names too", e.GetParameterNumber(), e.GetParameterShapeIndex())
+		}
+	}
+}
+
+// hostChannels checks that host transfers on one channel are the same but
+// for their operands.
+func (v *verifier) hostChannels() {
+	first := map[int64]*Instruction{}
+	for _, c := range v.m.Computations {
+		for _, in := range c.Instructions {
+			if in.Op != OpSend && in.Op != OpRecv || !in.Attr.IsHostTransfer || in.Attr.ChannelId <= 0 {
+				continue
+			}
+			f := first[in.Attr.ChannelId]
+			if f == nil {
+				first[in.Attr.ChannelId] = in
+				continue
+			}
+			if in.Op != f.Op || !in.Shape.Compatible(f.Shape) || !bytes.Equal(in.Attr.BackendConfig, f.Attr.BackendConfig) ||
+				!maps.Equal(in.Attr.GetFrontendAttributes().GetMap(), f.Attr.GetFrontendAttributes().GetMap()) {
+				v.report(c, in, RuleChannel, "host transfer on channel %d differs from %s", in.Attr.ChannelId, clip(f.Name))
+			}
 		}
 	}
 }

@@ -10,8 +10,9 @@ import (
 
 // checkSharding checks a sharding against the shape that it is for
 // (HloSharding::Validate in xla/hlo/ir/hlo_sharding.cc): one per leaf of a
-// tuple, tiles of the array's rank, and every device once.
-func checkSharding(s *hlopb.OpSharding, shape *Shape) error {
+// tuple, tiles of the array's rank, and every device once. Where the number
+// of partitions is known (above 1), it is the number of devices.
+func checkSharding(s *hlopb.OpSharding, shape *Shape, partitions int64) error {
 	if shape.Type == Token {
 		return nil
 	}
@@ -19,7 +20,7 @@ func checkSharding(s *hlopb.OpSharding, shape *Shape) error {
 		if s.GetType() == hlopb.OpSharding_TUPLE {
 			return fmt.Errorf("a tuple of shardings for %s", shape.text())
 		}
-		return checkLeafSharding(s, shape)
+		return checkLeafSharding(s, shape, partitions)
 	}
 	if s.GetType() != hlopb.OpSharding_TUPLE {
 		return fmt.Errorf("one sharding for the tuple %s", shape.text())
@@ -32,7 +33,7 @@ func checkSharding(s *hlopb.OpSharding, shape *Shape) error {
 		if leaf.IsTuple() { // an empty tuple counts as a leaf
 			continue
 		}
-		if err := checkLeafSharding(s.GetTupleShardings()[i], leaf); err != nil {
+		if err := checkLeafSharding(s.GetTupleShardings()[i], leaf, partitions); err != nil {
 			return fmt.Errorf("leaf %d: %w", i, err)
 		}
 	}
@@ -52,7 +53,7 @@ func shardedLeaves(s *Shape) []*Shape {
 	return out
 }
 
-func checkLeafSharding(s *hlopb.OpSharding, shape *Shape) error {
+func checkLeafSharding(s *hlopb.OpSharding, shape *Shape, partitions int64) error {
 	if n := s.GetNamedSharding(); n != nil {
 		if len(n.GetDimShardings()) != 0 && len(n.GetDimShardings()) != len(shape.Dims) {
 			return fmt.Errorf("sharding of %d dimensions for %s", len(n.GetDimShardings()), shape.text())
@@ -63,7 +64,7 @@ func checkLeafSharding(s *hlopb.OpSharding, shape *Shape) error {
 	case hlopb.OpSharding_REPLICATED, hlopb.OpSharding_MANUAL, hlopb.OpSharding_UNKNOWN, hlopb.OpSharding_UNREDUCED:
 		return nil
 	case hlopb.OpSharding_MAXIMAL:
-		if d := s.GetTileAssignmentDevices(); len(d) != 1 || d[0] < 0 {
+		if d := s.GetTileAssignmentDevices(); len(d) != 1 || d[0] < 0 || partitions > 1 && d[0] >= partitions {
 			return fmt.Errorf("sharding of one device names the devices %v", d)
 		}
 		return nil
@@ -82,6 +83,9 @@ func checkLeafSharding(s *hlopb.OpSharding, shape *Shape) error {
 	if err != nil {
 		return fmt.Errorf("sharding: tile %w", err)
 	}
+	if partitions > 1 && n != partitions {
+		return fmt.Errorf("sharding over %d devices of %d partitions", n, partitions)
+	}
 	devices := s.GetTileAssignmentDevices()
 	if len(devices) == 0 { // iota form
 		m, err := idProduct(s.GetIotaReshapeDims())
@@ -90,8 +94,8 @@ func checkLeafSharding(s *hlopb.OpSharding, shape *Shape) error {
 		}
 		return nil
 	}
-	if int64(len(devices)) != n || !unique(devices) || slices.Min(devices) < 0 {
-		return fmt.Errorf("sharding of %d tiles names %d devices, one of them twice or negative", n, len(devices))
+	if int64(len(devices)) != n || !unique(devices) || slices.Min(devices) < 0 || partitions > 1 && slices.Max(devices) >= partitions {
+		return fmt.Errorf("sharding of %d tiles names %d devices, one of them twice or out of range", n, len(devices))
 	}
 	return nil
 }
