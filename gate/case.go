@@ -99,7 +99,9 @@ func (r *run) work(ctx context.Context, c *fuzz.Case) caseReport {
 	found := gather(c, report.answers)
 	for i := range found {
 		k.confirm(ctx, &found[i])
+		k.attribute(ctx, &found[i])
 	}
+	found = foldContested(found)
 	for _, a := range report.answers {
 		if a.wantDisputed != "" {
 			report.wantDisputed = a.wantDisputed
@@ -133,9 +135,14 @@ func (k *caseRun) ask(ctx context.Context, streams []fuzz.Stream, report *caseRe
 			k.asked = append(k.asked, a)
 			continue
 		}
+		o := eval.Options{}
+		if s.Name != fuzz.OwnStream {
+			o.MaxSteps = generatedSteps
+		}
 		evaluate := func(excess bool) (*eval.Value, error) {
 			start := k.run.cfg.Now()
-			v, err := k.run.reference(ctx, k.c.Module, s.Inputs, excess)
+			o.ExcessPrecision = excess
+			v, err := k.run.reference(ctx, k.c.Module, s.Inputs, o)
 			k.run.referenceTime.add(k.run.cfg.Now().Sub(start))
 			return v, err
 		}
@@ -157,6 +164,9 @@ func (k *caseRun) ask(ctx context.Context, streams []fuzz.Stream, report *caseRe
 		}
 		a.strict = v
 		a.relax = func() *eval.Value {
+			if !narrows(k.c.Module) {
+				return a.strict
+			}
 			v, err := evaluate(true)
 			if err != nil {
 				return nil
@@ -181,7 +191,32 @@ func (k *caseRun) request(flags string) worker.Request {
 	r.Options = maps.Clone(flagSet(flags))
 	r.Repeat = repeats
 	r.Timeout = k.run.cfg.Timeout
+	if r.Timeout == 0 {
+		r.Timeout = defaultTimeout
+	}
+	if k.c.Module != nil {
+		r.Timeout += perInstruction * time.Duration(k.c.Module.NumInstructions())
+	}
 	return r
+}
+
+// narrows reports whether a program rounds floats to a narrower type by an
+// explicit operation: only there excess precision can make a difference.
+func narrows(m *hlo.Module) bool {
+	for _, c := range m.Computations {
+		for _, in := range c.Instructions {
+			switch in.Op {
+			case hlo.OpReducePrecision, hlo.OpStochasticConvert:
+				return true
+			case hlo.OpConvert:
+				to, from := in.Shape.Type.Real().Format(), in.Operands[0].Shape.Type.Real().Format()
+				if to != nil && (from == nil || to.MantissaBits < from.MantissaBits || to.ExponentBits < from.ExponentBits) {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 func (k *caseRun) pooled(b *builds.Build) executor {

@@ -33,7 +33,8 @@ type Config struct {
 	Seed uint64
 	// Workers is the number of cases that are worked on at a time; 1 if 0.
 	Workers int
-	// Timeout is the deadline of one request to a worker; 60 s if 0.
+	// Timeout is the deadline of one request to a worker, for a small program;
+	// 60 s if 0. Large programs get more.
 	Timeout time.Duration
 	// Budget stops the start of further cases; 0 is no limit.
 	Budget time.Duration
@@ -76,19 +77,31 @@ type Progress struct {
 	Findings, News int // so far, before confirmation for News
 }
 
-// Reference gives the legal sets of a program's result. excess allows
-// implementations to leave explicit narrowing conversions out. Errors are those
-// of eval.Run.
-type Reference func(ctx context.Context, m *hlo.Module, inputs []*hlo.Literal, excess bool) (*eval.Value, error)
+// Reference gives the legal sets of a program's result. Errors are those of
+// eval.Run.
+type Reference func(ctx context.Context, m *hlo.Module, inputs []*hlo.Literal, o eval.Options) (*eval.Value, error)
 
 // Interpret is the Reference of this project.
-func Interpret(ctx context.Context, m *hlo.Module, inputs []*hlo.Literal, excess bool) (*eval.Value, error) {
+func Interpret(ctx context.Context, m *hlo.Module, inputs []*hlo.Literal, o eval.Options) (*eval.Value, error) {
 	args := make([]*eval.Value, len(inputs))
 	for i, l := range inputs {
 		args[i] = eval.FromLiteral(l)
 	}
-	return eval.Run(ctx, m, args, eval.Options{Bounds: true, ExcessPrecision: excess})
+	o.Bounds = true
+	return eval.Run(ctx, m, args, o)
 }
+
+// generatedSteps is the step limit of the reference on generated inputs, a few
+// seconds of work. A case's own inputs were chosen by somebody and get the
+// interpreter's default; random ones may well drive a loop that converges on
+// sensible inputs to the end of its patience, and tell nothing new there.
+const generatedSteps = 1 << 23
+
+// perInstruction is added to the deadline of a request for each instruction:
+// the largest of the handed programs, 14,000 instructions, takes some ten
+// seconds to compile on a quiet core, and a loaded machine may take ten times
+// as long. A slow compilation is no hang.
+const perInstruction = 20 * time.Millisecond
 
 // ConfigError is a setting that Run refuses.
 type ConfigError struct{ Reason string }
@@ -127,6 +140,9 @@ func poisoned(b *builds.Build) *builds.Build {
 	out.Env = append(slices.Clone(b.Env), poison...)
 	return &out
 }
+
+// defaultTimeout is the deadline of a request for a small program.
+const defaultTimeout = 60 * time.Second
 
 // repeats is the number of executions of each input set in one process. Two
 // would show most unwritten memory; the third tells a value that alternates

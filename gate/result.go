@@ -185,8 +185,12 @@ type Finding struct {
 	Wrong    int64 `json:"wrong"`
 	First    First `json:"first"`
 	// Pass is the guilty pass step, nil while unknown.
-	Pass        *PassStep `json:"pass,omitempty"`
-	Instruction string    `json:"instruction"`
+	Pass *PassStep `json:"pass,omitempty"`
+	// Level says where in the compiler the fault lies; "" while unknown.
+	Level       Level  `json:"level,omitempty"`
+	Instruction string `json:"instruction"`
+	// Location says more about Instruction; nil while unknown.
+	Location *Location `json:"location,omitempty"`
 	// Minimal is the smallest failing program known, HLO text; Instructions its
 	// size.
 	Minimal      string `json:"minimal"`
@@ -225,6 +229,32 @@ type PassStep struct {
 	Pipeline string `json:"pipeline,omitempty"`
 	Index    int    `json:"index,omitempty"`
 	Name     string `json:"name"`
+}
+
+// Level is a part of the compiler.
+type Level string
+
+const (
+	LevelHLO     Level = "hlo"     // a pass changed the program's meaning
+	LevelEmitter Level = "emitter" // every pass kept it: code generation or the runtime
+	LevelLibrary Level = "library" // a library that a pass handed work to; Pass is that pass
+	LevelAbort   Level = "abort"   // the compiler died
+)
+
+// Location is the place of the fault: inside the guilty pass step, the
+// instruction that it rewrote; behind the passes, the kernel that computes
+// wrong values.
+type Location struct {
+	Computation string `json:"computation"`
+	Opcode      string `json:"opcode"`
+	// After is what computes the value now.
+	After       string `json:"after,omitempty"`
+	AfterOpcode string `json:"after_opcode,omitempty"`
+	Source      string `json:"source,omitempty"` // "file:line" of the user's program
+	// InPlace says that the kernel updates a buffer in place.
+	InPlace     bool   `json:"in_place,omitempty"`
+	LegalBefore string `json:"legal_before,omitempty"`
+	LegalAfter  string `json:"legal_after,omitempty"`
 }
 
 // Statistics are about the run as a whole.

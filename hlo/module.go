@@ -136,3 +136,15 @@ func (m *Module) Computation(name string) *Computation {
 	}
 	return m.Computations[i]
 }
+
+// Instruction returns the first instruction with the given name, or nil.
+func (m *Module) Instruction(name string) *Instruction {
+	for _, c := range m.Computations {
+		for _, in := range c.Instructions {
+			if in.Name == name {
+				return in
+			}
+		}
+	}
+	return nil
+}

@@ -117,12 +117,15 @@ func (l *localizer) descend(b, a *hlo.Instruction) *Location {
 	return loc
 }
 
-// operand finds a differing pair among the operands. Where a pass put an
-// instruction before or behind (b is an operand of what replaced it), the pair
-// crosses levels.
+// operand finds a differing pair among the operands. An operand that exists
+// on the other side as well was not rewritten: the instruction reads something
+// else now, and is itself the place.
 func (l *localizer) operand(b, a *hlo.Instruction) (*hlo.Instruction, *hlo.Instruction) {
 	if b.Op == a.Op && len(b.Operands) == len(a.Operands) {
 		for i := range b.Operands {
+			if now := l.after.byName[b.Operands[i].Name]; now != nil && now != a.Operands[i] {
+				continue
+			}
 			if l.fresh(b.Operands[i], a.Operands[i]) {
 				return b.Operands[i], a.Operands[i]
 			}

@@ -26,6 +26,14 @@ type State struct {
 type Trail struct {
 	Before *hlo.Module
 	States []State
+	// Optimised is the module that code generation got; nil if the
+	// compilation did not get that far.
+	Optimised *hlo.Module
+	// Last is the pass that the last dump says comes next: where a compiler
+	// died in a pass, that pass ("" if it finished them). It is exact only
+	// with Request.DumpAll.
+	Last         string
+	LastPipeline string
 	// Outcome is what became of the compilation. A trail of a compilation
 	// that failed ends where the compiler got to.
 	Outcome worker.Outcome
@@ -37,7 +45,8 @@ type Compiler interface {
 }
 
 // NewTrail compiles the program of r on the build with per-pass dumps and
-// reads them. r's inputs are not run. An error is an infrastructure failure
+// reads them. r's inputs are not run; r.DumpAll asks for a state after every
+// pass, changed or not. An error is an infrastructure failure
 // (no directory for the dumps); a compiler that failed is in Outcome.
 func NewTrail(ctx context.Context, c Compiler, b *builds.Build, m *hlo.Module, r worker.Request) (*Trail, error) {
 	dir, err := os.MkdirTemp("", "passgate-trail-")
@@ -45,7 +54,7 @@ func NewTrail(ctx context.Context, c Compiler, b *builds.Build, m *hlo.Module, r
 		return nil, fmt.Errorf("directory for dumps: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	r.DumpDir, r.DumpAll, r.CompileOnly, r.Inputs = dir, false, true, nil
+	r.DumpDir, r.CompileOnly, r.Inputs = dir, true, nil
 	t := &Trail{Before: m, Outcome: c.Do(ctx, b, r)}
 	fsys := os.DirFS(dir)
 	compilations, err := dump.Read(fsys)
@@ -53,7 +62,15 @@ func NewTrail(ctx context.Context, c Compiler, b *builds.Build, m *hlo.Module, r
 		return nil, err
 	}
 	for _, comp := range compilations {
+		if comp.After != "" {
+			if data, err := dump.Module(fsys, comp.After); err == nil {
+				t.Optimised, _ = hlo.UnmarshalModule(data) // unreadable: as if it were not there
+			}
+		}
 		for _, s := range comp.Steps {
+			if s.Inner == "" {
+				t.Last, t.LastPipeline = s.Next, s.Key.Pipeline
+			}
 			if s.Start() || s.Inner != "" { // the state at a pipeline's start is the one before
 				continue
 			}

@@ -153,7 +153,7 @@ func (c *evalCmd) evaluate(a *app, k *fuzz.Case) evalLine {
 		out.Detail = "no inputs can be made for its parameters"
 		return out
 	}
-	v, err := gate.Interpret(a.ctx, k.Module, streams[0].Inputs, false)
+	v, err := gate.Interpret(a.ctx, k.Module, streams[0].Inputs, eval.Options{})
 	if err != nil {
 		out.Detail = err.Error()
 		if errors.Is(err, eval.ErrStepLimit) {
@@ -168,7 +168,14 @@ func (c *evalCmd) evaluate(a *app, k *fuzz.Case) evalLine {
 			out.Outcome = "wrong"
 		}
 	}
+	undecided, elements := 0, 0
 	for i, leaf := range gate.Leaves(v) {
+		elements += leaf.Len()
+		for j := range leaf.Len() {
+			if leaf.Legal(j, leaf.At(j)) == eval.Undecided {
+				undecided++
+			}
+		}
 		shape := k.Module.Entry.Root.Shape.Leaves()[i]
 		text := centres(leaf, shape.WithoutLayout())
 		if c.Bounds {
@@ -178,6 +185,9 @@ func (c *evalCmd) evaluate(a *app, k *fuzz.Case) evalLine {
 			text = shorten(text, 2000)
 		}
 		out.Values = append(out.Values, text)
+	}
+	if undecided > 0 && out.Detail == "" {
+		out.Detail = fmt.Sprintf("%d of %d elements undecided, printed as 0 or as one of their values", undecided, elements)
 	}
 	return out
 }
