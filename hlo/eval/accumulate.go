@@ -379,8 +379,6 @@ func (n *Numerics) settleSum(f, acc *floatType, c dd, err, size float64, ops int
 	}
 	b := 0.0
 	switch {
-	case acc != f && f.MantissaBits < 7:
-		b = 0.5 + 0x1p-5 // rounded to f16 first, then to an 8-bit type
 	case acc != f || ops == 0:
 		b = 0.5
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/passgate/passgate/hlo"
@@ -183,6 +184,9 @@ func (e *Evaluator) program(c *hlo.Computation) (*program, error) {
 			n := int64(0)
 			for _, s := range in.Shape.Leaves() {
 				n = max(n, s.Elems())
+				if slices.Contains(s.Dims, hlo.Unbounded) {
+					n = math.MaxInt64
+				}
 			}
 			p.instructions = append(p.instructions, in)
 			p.elements = append(p.elements, n)
@@ -221,7 +225,9 @@ func (e *Evaluator) call(c *hlo.Computation, args []*Value) (*Value, error) {
 		for _, s := range p.operands[i] {
 			operands = append(operands, slots[s])
 		}
-		if n := p.elements[i]; n > e.opts.MaxElements && in.Op != hlo.OpParameter {
+		if n := p.elements[i]; n == math.MaxInt64 {
+			return nil, unsupported(in, "an unbounded dimension")
+		} else if n > e.opts.MaxElements && in.Op != hlo.OpParameter {
 			return nil, unsupported(in, "an array of %d elements (limit %d)", n, e.opts.MaxElements)
 		}
 		v, err := e.instruction(in, operands, args)

@@ -16,6 +16,7 @@ type floatType struct {
 	overflow  float64 // smallest magnitude that rounds beyond max
 	minNormal float64
 	minSub    float64
+	step      float64 // ulp(1), see ulp
 	// flush: hardware may treat subnormal operands and results as zero.
 	// f32, f64, bf16 on x86 with FTZ and DAZ, which XLA's CPU runtime sets;
 	// f16 and narrower types are computed in f32, where their subnormals are
@@ -34,6 +35,10 @@ var floatTypes = func() (table [hlo.F6E2M3FN + 1]*floatType) {
 			max: f.Max(), minNormal: f.MinNormal(), minSub: f.MinSubnormal(),
 			flush: t == int(hlo.F64) || t == int(hlo.F32) || t == int(hlo.BF16),
 		}
+		ft.step = ft.eps
+		if f.MantissaBits < 7 {
+			ft.step *= 1 + 0x1p-4
+		}
 		// Half an ULP above max; f64's is out of range, and there the largest
 		// float64 itself must not overflow.
 		if ft.overflow = ft.max + ft.Ulp(ft.max)/2; t == int(hlo.F64) {
@@ -47,11 +52,13 @@ var floatTypes = func() (table [hlo.F6E2M3FN + 1]*floatType) {
 // realType is the float type of t, or of the parts of a complex t.
 func realType(t hlo.PrimitiveType) *floatType { return floatTypes[t.Real()] }
 
-// ulp is one unit in the last place of the binade of a, for finite a >= 0.
+// ulp is one unit in the last place of the binade of a, for finite a >= 0. For
+// types narrower than f16 and bf16 it is a sixteenth more: implementations
+// compute in one of those two and round once more (XLA's float normalization).
 func (f *floatType) ulp(a float64) float64 {
-	u := math.Float64frombits(math.Float64bits(a)&^(1<<52-1)) * f.eps
+	u := math.Float64frombits(math.Float64bits(a)&^(1<<52-1)) * f.step
 	if u < f.minSub {
-		return f.minSub
+		return f.minSub * (f.step / f.eps)
 	}
 	return u
 }

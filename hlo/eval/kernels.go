@@ -289,7 +289,7 @@ func (f *floatType) limits() limits {
 		lo:   math.Float64bits(f.minNormal) << 1,
 		hi:   math.Float64bits(f.max) << 1,
 		low:  1<<(52-f.MantissaBits) - 1,
-		half: f.eps / 2,
+		half: f.step / 2,
 	}
 	if f.flush {
 		l.operand = l.lo - 1
@@ -434,7 +434,7 @@ func (n *Numerics) divKernel(f *floatType, r, x, y *Plane) {
 		// Powers of two divide exactly: the scalar form knows.
 		if exact && l.ordinary(bq<<1) && math.Float64bits(v)<<1-1 >= l.operand && bw<<1-1 >= l.operand && bw&(1<<52-1) != 0 {
 			m := math.Abs(q)
-			e := (ulps*f.eps*binade(bq) + m*centreError) * roundUp
+			e := (ulps*f.step*binade(bq) + m*centreError) * roundUp
 			if m-e >= f.minNormal && m+e < f.overflow {
 				c[i] = q
 				if r.E == nil {

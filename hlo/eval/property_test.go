@@ -348,7 +348,8 @@ func TestReduceWindowProperty(t *testing.T) {
 func TestReduceProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		typ := drawType(t)
-		dims := drawDims(t, rapid.IntRange(0, 4).Draw(t, "rank"), 0, 4, "dims")
+		// 81 values of at most 3 keep a sum of bf16 exact.
+		dims := drawDims(t, rapid.IntRange(0, 4).Draw(t, "rank"), 0, 3, "dims")
 		x := drawArray(t, typ, "x", dims...)
 		var reduced, out []int64
 		for d, n := range dims {

@@ -538,7 +538,7 @@ func opcodesOf(text string) string {
 }
 
 func writeEvalReport(w io.Writer, c evalConfig, subjects []*subject, reasons map[[2]string]string) (bool, error) {
-	skipped, failed, disagree, contested := newGroups(), newGroups(), newGroups(), newGroups()
+	skipped, failed, disagree, contested, blind := newGroups(), newGroups(), newGroups(), newGroups(), newGroups()
 	perBuild := map[string]int{}
 	ran, evaluated, agreed, explained, unexplained := 0, 0, 0, 0, 0
 	judged, undecided, outside := 0, 0, 0
@@ -564,6 +564,9 @@ func writeEvalReport(w io.Writer, c evalConfig, subjects []*subject, reasons map
 		judged, undecided, outside = judged+s.judged, undecided+s.undecided, outside+s.contested
 		if s.contested > 0 {
 			contested.add(s.origin, "contested: "+opcodesOf(s.text), fmt.Sprintf("%d elements", s.contested))
+		}
+		if s.undecided > s.judged {
+			blind.add(s.origin, opcodesOf(s.text), fmt.Sprintf("%d judged, %d undecided", s.judged, s.undecided))
 		}
 		if len(s.difference) == 0 {
 			if s.evaluated {
@@ -597,6 +600,7 @@ func writeEvalReport(w io.Writer, c evalConfig, subjects []*subject, reasons map
 	failed.write(w, "not evaluated", c.show)
 	fmt.Fprintf(w, "%d elements judged, %d undecided, %d outside the legal set but contested\n", judged, undecided, outside)
 	contested.write(w, "contested", c.show)
+	blind.write(w, "more than half undecided", c.show)
 	fmt.Fprintf(w, "%d modules agree, %d disagree for an explained reason, %d without\n", agreed, explained, unexplained)
 	disagree.write(w, "disagree", c.show)
 	if c.match.String() == "" {
