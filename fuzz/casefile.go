@@ -80,8 +80,8 @@ var (
 
 // ReadCase reads a case from data. name tells the kind by its extension: .hlo
 // is a bare module, everything else a .case archive; errors carry it as the
-// file name. Errors are *hlo.SyntaxError or those of hlo.Verify, and name the
-// place in the file.
+// file name. Errors are *hlo.SyntaxError, also where the module does not pass
+// hlo.Verify.
 func ReadCase(name string, data []byte) (*Case, error) {
 	c := &Case{Name: caseName(name), Path: name}
 	if strings.HasSuffix(name, ".hlo") {
@@ -176,10 +176,52 @@ func (c *Case) parseModule(skip int) error {
 		return err
 	}
 	if err := hlo.Verify(m); err != nil {
-		return err
+		return c.placed(err, skip)
 	}
 	c.Module = m
 	return nil
+}
+
+// placed turns the verifier's complaints, which name instructions, into one
+// line about the first, with its place in the file.
+func (c *Case) placed(err error, skip int) error {
+	complaints := []error{err}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		complaints = joined.Unwrap()
+	}
+	out := &hlo.SyntaxError{File: c.Path, Line: skip + 1, Column: 1, Msg: complaints[0].Error()}
+	var v *hlo.Violation
+	if errors.As(complaints[0], &v) {
+		line, column := findInstruction(c.Text, v.Computation, v.Instruction)
+		out.Line, out.Column = skip+line, column
+	}
+	if n := len(complaints) - 1; n > 0 {
+		out.Msg += fmt.Sprintf(" (and %d more)", n)
+	}
+	return out
+}
+
+// findInstruction is the line and column, from 1, of an instruction in HLO
+// text, or else of its computation, or else of the text's start.
+func findInstruction(text, computation, instruction string) (line, column int) {
+	line, column = 1, 1
+	inside := false
+	for i, l := range strings.Split(text, "\n") {
+		t := strings.TrimSpace(l)
+		at := strings.Index(l, t) + 1
+		if strings.HasSuffix(t, "{") && !strings.Contains(t, " = ") {
+			name, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(t, "ENTRY "), "%"), " ")
+			if inside = name == computation; inside {
+				line, column = i+1, at
+			}
+			continue
+		}
+		name, _, ok := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(t, "ROOT "), "%"), " =")
+		if inside && ok && name == instruction {
+			return i + 1, at
+		}
+	}
+	return line, column
 }
 
 // Params are the shapes of the entry parameters; nil for StableHLO.

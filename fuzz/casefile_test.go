@@ -95,7 +95,7 @@ func TestBadCases(t *testing.T) {
 		{"doubled", edit("-- notes --", "-- want --"), `bad.case:17:4: section "want" is doubled`},
 		{"unparsable module", edit("negate(x)", "negate(zz)"), "bad.case:7:"},
 		{"unknown opcode", edit("negate(x)", "negated(x)"), "bad.case:7:"},
-		{"module that does not verify", edit("n = s32[4] negate", "n = s32[5] negate"), "bad.case:7:"},
+		{"module that does not verify", edit("n = s32[4] negate", "n = s32[5] negate"), "bad.case:7:3: e/n: negate gives s32[4]{0}, not s32[5]{0}"},
 		{"too few inputs", edit("random f32[2,2] seed=3\n", ""), "bad.case:11:1: 1 inputs for 2 parameters: no input of type f32[2,2]"},
 		{"too many inputs", edit("seed=3\n", "seed=3\ns32[] 1\n"), "bad.case:14:1: input 2, but the program has 2 parameters"},
 		{"wrong type", edit("s32[4] {1, 2, 3, 4}", "f32[4] {1, 2, 3, 4}"), "bad.case:11:1: input 0 is f32[4], but parameter 0 is s32[4]"},
