@@ -226,7 +226,7 @@ func (e *Evaluator) call(c *hlo.Computation, args []*Value) (*Value, error) {
 			operands = append(operands, slots[s])
 		}
 		if n := p.elements[i]; n == math.MaxInt64 {
-			return nil, unsupported(in, "an unbounded dimension")
+			return nil, unsupported(in, "an array without a bound, or of more than 2^63 elements")
 		} else if n > e.opts.MaxElements && in.Op != hlo.OpParameter {
 			return nil, unsupported(in, "an array of %d elements (limit %d)", n, e.opts.MaxElements)
 		}
@@ -420,6 +420,9 @@ func (e *Evaluator) evalArrays(in *hlo.Instruction, a []*Array) (*Value, error) 
 	}
 	if err := e.spend(work); err != nil {
 		return nil, err
+	}
+	if in.Shape.IsArray() && in.Shape.Elems() == 0 {
+		return arrayValue(NewArray(in.Shape.Type, in.Shape.Dims...)), nil // its other dimensions may be huge
 	}
 	switch in.Op {
 	case hlo.OpMap, hlo.OpReduce, hlo.OpReduceWindow, hlo.OpScan, hlo.OpSelectAndScatter:
