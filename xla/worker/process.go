@@ -320,7 +320,7 @@ var (
 	// "prog: file.cpp:123: void f(): Assertion `x' failed." (assert)
 	assertLine = regexp.MustCompile(`([^\s:]+\.[A-Za-z]+):(\d+): (.*Assertion .* failed.*)`)
 	// "LLVM ERROR: ...", "terminate called after throwing ..."
-	otherLine = regexp.MustCompile(`^(LLVM ERROR: .*|terminate called .*|\*\*\* stack smashing detected.*|(?:malloc|free|double free|corrupted).*: .*)`)
+	otherLine = regexp.MustCompile(`^(LLVM ERROR: .*|terminate called .*|libc\+\+abi: terminating .*|\*\*\* stack smashing detected.*|(?:malloc|free|double free|corrupted).*: .*)`)
 	// The Go runtime says which signal it died of, and then exits with status 2.
 	goSignal = regexp.MustCompile(`^(SIG[A-Z]+): `)
 )

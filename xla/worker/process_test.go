@@ -21,6 +21,7 @@ func TestFatalLines(t *testing.T) {
 		"LLVM ERROR: Cannot select: t5: f32 = bitcast":                                                                                       {"", 0, "LLVM ERROR: Cannot select: t5: f32 = bitcast"},
 		"terminate called after throwing an instance of 'std::bad_alloc'":                                                                    {"", 0, "terminate called after throwing an instance of 'std::bad_alloc'"},
 		"E0000 00:00:1796202817.493104   18760 common_pjrt_client.cc:2654] ExecutePrepareWithOomRetries failed: INVALID_ARGUMENT: Execution": nil,
+		"libc++abi: terminating due to uncaught exception of type std::out_of_range: Span::at failed bounds check":                           {"", 0, "libc++abi: terminating due to uncaught exception of type std::out_of_range: Span::at failed bounds check"},
 		"SIGABRT: abort": nil,
 		"":               nil,
 	} {
