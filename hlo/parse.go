@@ -460,12 +460,13 @@ func (p *parser) singleInstruction() {
 	if p.tok.kind != tokEOF {
 		p.expected("the end of the text behind a single instruction (is the HloModule header missing?)")
 	}
-	own := len(p.m.Computations)
 	p.closeScope()
-	// XLA numbers and names the entry first here.
-	p.m.Computations = slices.Insert(p.m.Computations[:own], 0, c)
 	p.m.Entry = c
 	p.m.Scheduled = true
+	// XLA names the entry first here.
+	byName := *p.m
+	byName.Computations = append([]*Computation{c}, p.m.Computations[:len(p.m.Computations)-1]...)
+	byName.UniquifyNames()
 }
 
 // shared reports whether an opcode has its own asynchronous forms, which are
@@ -717,7 +718,6 @@ func (p *parser) attributes(r *reading, allowed []attrUse, some bool) {
 // attributesOf is attributes with a function that finds an attribute and the
 // instruction that it belongs to. r is the one that needs the required ones.
 func (p *parser) attributesOf(find func(name string) (*attribute, *reading), r *reading, allowed []attrUse, some bool) {
-	pos := p.tok.pos
 	for some && p.eat(',') {
 		namePos := p.tok.pos
 		name := p.attrName("an attribute")
@@ -733,7 +733,7 @@ func (p *parser) attributesOf(find func(name string) (*attribute, *reading), r *
 	}
 	for _, a := range allowed {
 		if a.required && !r.has(a.name) {
-			p.fail(pos, "%v needs attribute %s", r.Op, a.name)
+			p.fail(r.pos, "%v needs attribute %s", r.Op, a.name)
 		}
 	}
 }
