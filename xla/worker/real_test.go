@@ -118,6 +118,13 @@ func TestPlugins(t *testing.T) {
 			}
 			checkAdd(t, p.DoFresh(t.Context(), b, addRequest(HLO)))
 
+			// Arguments that the program may or must overwrite are given anew each time; a tuple parameter takes its elements.
+			for _, code := range [][]byte{hlotest.Aliased(hlotest.Add(3), hlotest.MayAlias), hlotest.Aliased(hlotest.Add(3), hlotest.MustAlias), hlotest.AddTuple(3)} {
+				r := addRequest(HLO)
+				r.Program = code
+				checkAdd(t, p.Do(t.Context(), b, r))
+			}
+
 			// The optimised module runs through the backend alone.
 			r := addRequest(HLO)
 			r.WantOptimized = true

@@ -188,6 +188,29 @@ func Add(n int64) []byte {
 	}})
 }
 
+// Kinds of input-output aliasing (HloInputOutputAliasProto).
+const (
+	MayAlias  = 1
+	MustAlias = 2
+)
+
+// Aliased lets the result of a module reuse the memory of its parameter 0.
+func Aliased(module []byte, kind int64) []byte {
+	entry := num(num(nil, 2, 0), 4, kind)
+	return msg(module, 8, msg(nil, 1, entry))
+}
+
+// AddTuple is the sum of the two elements of its one parameter, a tuple of f32[n].
+func AddTuple(n int64) []byte {
+	s := Shape{Type: F32, Dims: []int64{n}}
+	return Module("add_tuple", Comp{"main", []Instr{
+		{Name: "p", Op: "parameter", Shape: Shape{Elems: []Shape{s, s}}},
+		{Name: "a", Op: "get-tuple-element", Shape: s, Operands: []string{"p"}},
+		{Name: "b", Op: "get-tuple-element", Shape: s, Operands: []string{"p"}, Index: 1},
+		{Name: "sum", Op: "add", Shape: s, Operands: []string{"a", "b"}},
+	}})
+}
+
 // Identity is a copy of its parameter, whose argument and result have the given shapes (same type and dimensions).
 func Identity(in, out Shape) []byte {
 	return Module("identity", Comp{"main", []Instr{
