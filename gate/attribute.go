@@ -130,10 +130,18 @@ func foldContested(in []observedFinding) []observedFinding {
 				g.Pass != nil && *g.Pass == *f.Pass && g.Instruction == f.Instruction
 		})
 	}
+	var out []observedFinding
+	duplicates := make([]int, len(in))
 	for _, f := range in {
 		if h := host(f); h >= 0 {
-			in[h].Duplicates += 1 + f.Duplicates
+			duplicates[h] += 1 + f.Duplicates
 		}
 	}
-	return slices.DeleteFunc(in, func(f observedFinding) bool { return host(f) >= 0 })
+	for i, f := range in {
+		if host(f) < 0 {
+			f.Duplicates += duplicates[i]
+			out = append(out, f)
+		}
+	}
+	return out
 }

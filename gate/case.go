@@ -102,6 +102,11 @@ func (r *run) work(ctx context.Context, c *fuzz.Case) caseReport {
 		k.attribute(ctx, &found[i])
 	}
 	found = foldContested(found)
+	for i := range found {
+		if found[i].Blocking {
+			k.minimise(ctx, &found[i], maxProbes)
+		}
+	}
 	for _, a := range report.answers {
 		if a.wantDisputed != "" {
 			report.wantDisputed = a.wantDisputed

@@ -33,8 +33,10 @@ func gather(c *fuzz.Case, answers []answer) []observedFinding {
 // finding of a case first.
 func finish(c *fuzz.Case, streams []*asked, found []observedFinding) []Finding {
 	var out []Finding
+	reduced := map[string]*fuzz.Case{}
 	for _, f := range found {
 		out = append(out, f.Finding)
+		reduced[string(f.Class)+string(f.Status)+f.Stream+f.Flags] = f.reduced
 	}
 	slices.SortStableFunc(out, func(a, b Finding) int { return cmp.Compare(a.gravity(), b.gravity()) })
 	ids := map[string]bool{}
@@ -55,6 +57,9 @@ func finish(c *fuzz.Case, streams []*asked, found []observedFinding) []Finding {
 		ids[f.ID] = true
 		f.CaseFile = caseFile(c, streams, f)
 		f.MinimalFile = f.CaseFile
+		if small := reduced[string(f.Class)+string(f.Status)+f.Stream+f.Flags]; small != nil {
+			f.Minimal, f.Instructions, f.MinimalFile = small.Text, small.Module.NumInstructions(), small.Format()
+		}
 	}
 	return out
 }
@@ -65,6 +70,8 @@ type observedFinding struct {
 	seen observation
 	// raw is the status before the flags made it contested.
 	raw Status
+	// reduced is the smallest case known, nil if it is the case itself.
+	reduced *fuzz.Case
 }
 
 func merge(out []observedFinding, o observation) []observedFinding {

@@ -1,5 +1,7 @@
 package gate
 
+import "fmt"
+
 // Schema names the version of the result format; reports/schema holds its JSON
 // Schema.
 const Schema = "passgate/result/v1"
@@ -229,6 +231,14 @@ type PassStep struct {
 	Pipeline string `json:"pipeline,omitempty"`
 	Index    int    `json:"index,omitempty"`
 	Name     string `json:"name"`
+}
+
+// String is "pipeline/index/name", or the name alone.
+func (p *PassStep) String() string {
+	if p.Pipeline == "" {
+		return p.Name
+	}
+	return fmt.Sprintf("%s/%d/%s", p.Pipeline, p.Index, p.Name)
 }
 
 // Level is a part of the compiler.

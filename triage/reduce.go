@@ -21,8 +21,9 @@ type Program struct {
 type Fails func(ctx context.Context, p Program) bool
 
 // Reduce returns a smaller program that still fails. It works until no single
-// change of the kinds below keeps the failure (1-minimal), or ctx ends; then it
-// returns the smallest program so far.
+// change of the kinds below keeps the failure (1-minimal), or ctx ends or fails
+// was asked probes times (0: no limit); then it returns the smallest program so
+// far.
 //
 // Kinds, in the order of what they save: make an inner instruction the root;
 // keep one element of a root tuple; replace an instruction by a parameter that
@@ -33,10 +34,19 @@ type Fails func(ctx context.Context, p Program) bool
 //
 // Delta debugging: Zeller and Hildebrandt, Simplifying and isolating
 // failure-inducing input, IEEE TSE 28(2), 2002.
-func Reduce(ctx context.Context, p Program, fails Fails) Program {
-	r := &reducer{ctx: ctx, fails: fails, best: p, seen: map[string]bool{}}
+func Reduce(ctx context.Context, p Program, fails Fails, probes int) Program {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	r := &reducer{ctx: ctx, best: p, seen: map[string]bool{}}
+	r.fails = func(ctx context.Context, p Program) bool {
+		if r.probes++; probes > 0 && r.probes > probes {
+			cancel()
+			return false
+		}
+		return fails(ctx, p)
+	}
 	for r.ctx.Err() == nil {
-		before := r.size()
+		before := r.done
 		r.roots()
 		r.cuts()
 		r.operands()
@@ -45,7 +55,7 @@ func Reduce(ctx context.Context, p Program, fails Fails) Program {
 		r.shapes()
 		r.decoration()
 		r.values()
-		if r.size() == before {
+		if r.done == before {
 			break
 		}
 	}
@@ -53,15 +63,13 @@ func Reduce(ctx context.Context, p Program, fails Fails) Program {
 }
 
 type reducer struct {
-	ctx   context.Context
-	fails Fails
-	best  Program
-	seen  map[string]bool // programs already tried
-	done  int             // accepted changes
+	ctx    context.Context
+	fails  Fails
+	best   Program
+	seen   map[string]bool // programs already tried
+	done   int             // accepted changes
+	probes int             // calls of fails
 }
-
-// size orders programs: accepted changes never grow it, so the loop ends.
-func (r *reducer) size() int { return r.done }
 
 // try keeps a candidate if it is a valid program, was not tried before and
 // fails.

@@ -11,11 +11,17 @@ import (
 // inferred again, and what does not fit any more is refused by the verifier.
 func (r *reducer) shapes() {
 	for _, from := range sizes(r.best.Module) {
-		for _, to := range []int64{1, 2, 3, from / 4, from / 2, from - 1} {
+		targets := []int64{1, 2, 3, from / 4, from / 2, from * 3 / 4}
+		if from <= 16 {
+			targets = append(targets, from-1)
+		}
+		for _, to := range targets {
 			if to < 1 || to >= from {
 				continue
 			}
-			if r.edit(func(m *hlo.Module, inputs *[]*hlo.Literal) bool { return resize(m, *inputs, from, to) }) {
+			// Keep the front of each array, else its back.
+			if r.edit(func(m *hlo.Module, inputs *[]*hlo.Literal) bool { return resize(m, *inputs, from, to, false) }) ||
+				r.edit(func(m *hlo.Module, inputs *[]*hlo.Literal) bool { return resize(m, *inputs, from, to, true) }) {
 				break
 			}
 		}
@@ -40,8 +46,8 @@ func sizes(m *hlo.Module) []int64 {
 }
 
 // resize turns dimension size from into to in the whole module and cuts the
-// inputs to the new shapes. It returns false when a shape cannot be inferred.
-func resize(m *hlo.Module, inputs []*hlo.Literal, from, to int64) bool {
+// inputs and constants to the new shapes, keeping their front or back. It returns false when a shape cannot be inferred.
+func resize(m *hlo.Module, inputs []*hlo.Literal, from, to int64, back bool) bool {
 	for _, c := range m.Computations {
 		for _, in := range c.Instructions {
 			switch in.Op {
@@ -54,7 +60,7 @@ func resize(m *hlo.Module, inputs []*hlo.Literal, from, to int64) bool {
 					}
 				}
 				if in.Op == hlo.OpConstant {
-					in.Literal = cut(in.Literal, in.Shape)
+					in.Literal = cut(in.Literal, in.Shape, back)
 				}
 				continue
 			case hlo.OpSlice:
@@ -91,7 +97,7 @@ func resize(m *hlo.Module, inputs []*hlo.Literal, from, to int64) bool {
 	}
 	for n, p := range m.Entry.Params() {
 		if !slices.Equal(inputs[n].Shape.Dims, p.Shape.Dims) {
-			inputs[n] = cut(inputs[n], p.Shape)
+			inputs[n] = cut(inputs[n], p.Shape, back)
 		}
 	}
 	m.EntryLayout = nil
@@ -106,9 +112,9 @@ func replace(list []int64, from, to int64) {
 	}
 }
 
-// cut takes the corner of a literal that fits the shape (of the same rank,
-// nowhere larger).
-func cut(l *hlo.Literal, s *hlo.Shape) *hlo.Literal {
+// cut takes the first or last corner of a literal that fits the shape (of the
+// same rank, nowhere larger).
+func cut(l *hlo.Literal, s *hlo.Shape, back bool) *hlo.Literal {
 	if l == nil || !s.IsArray() || slices.Equal(l.Shape.Dims, s.Dims) {
 		return l
 	}
@@ -119,6 +125,9 @@ func cut(l *hlo.Literal, s *hlo.Shape) *hlo.Literal {
 		var j int64
 		for d := range at {
 			j = j*l.Shape.Dims[d] + at[d]
+			if back {
+				j += l.Shape.Dims[d] - s.Dims[d]
+			}
 		}
 		copy(out.Raw[i*int64(size):(i+1)*int64(size)], l.Raw[j*int64(size):])
 		for d := len(at) - 1; d >= 0; d-- {

@@ -45,6 +45,8 @@ type app struct {
 type commands struct {
 	Check  checkCmd  `cmd:"" help:"The gate: base against head on a set of cases."`
 	Replay replayCmd `cmd:"" help:"Run cases on builds and print the outputs next to the reference."`
+	Bisect bisectCmd `cmd:"" help:"Name the guilty pass step and instruction of what a build gets wrong."`
+	Reduce reduceCmd `cmd:"" help:"Find the smallest program that shows the difference between two builds."`
 	Eval   evalCmd   `cmd:"" help:"Run cases on the reference interpreter alone."`
 	HLO    struct {
 		Verify verifyCmd `cmd:"" help:"Parse and verify modules."`

@@ -1,0 +1,71 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/passgate/passgate/fuzz"
+)
+
+// ErrNoFinding says that a case shows nothing wrong.
+var ErrNoFinding = errors.New("nothing wrong was seen")
+
+// Investigate judges one case as Run does and names the guilty pass step and
+// instruction of its gravest finding. With probes it is reduced, too, by at
+// most so many runs. Bisecting one build is an investigation with base and
+// head the same.
+//
+// The error is a *ConfigError, ErrNoFinding (wrapped, with what was judged), or
+// ctx's.
+func Investigate(ctx context.Context, cfg Config, c *fuzz.Case, probes int) (*Finding, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	cfg.Base, cfg.Head = poisoned(cfg.Base), poisoned(cfg.Head)
+	r := newRun(cfg)
+	if why := runnable(c); why != "" {
+		return nil, &ConfigError{c.Name + ": " + why}
+	}
+	k := &caseRun{run: r, c: c}
+	var err error
+	if k.base, err = encode(c); err != nil {
+		return nil, &ConfigError{c.Name + ": " + err.Error()}
+	}
+	report := caseReport{}
+	why := k.ask(ctx, c.Streams(cfg.Seed), &report)
+	if len(k.asked) == 0 {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, &ConfigError{c.Name + ": " + why}
+	}
+	answers := k.answer(ctx)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	found := gather(c, answers)
+	for i := range found {
+		k.attribute(ctx, &found[i])
+	}
+	found = foldContested(found)
+	best := -1
+	for i := range found {
+		if best < 0 || found[i].gravity() < found[best].gravity() {
+			best = i
+		}
+	}
+	if best < 0 {
+		var judged, undecided int64
+		for _, a := range answers {
+			judged += a.judged
+			undecided += a.undecided
+		}
+		return nil, fmt.Errorf("%w: %d elements judged, %d undecided", ErrNoFinding, judged, undecided)
+	}
+	if probes > 0 {
+		k.minimise(ctx, &found[best], probes)
+	}
+	out := finish(c, k.asked, found[best:best+1])
+	return &out[0], nil
+}

@@ -1,0 +1,82 @@
+package gate
+
+import (
+	"context"
+	"slices"
+
+	"github.com/passgate/passgate/fuzz"
+	"github.com/passgate/passgate/hlo"
+	"github.com/passgate/passgate/hlo/eval"
+	"github.com/passgate/passgate/triage"
+	"github.com/passgate/passgate/xla/worker"
+)
+
+// maxProbes bounds the work of minimising one finding in a check: a count, not
+// a time, so that the result does not depend on the machine. A probe runs both
+// builds once, 30 to 100 ms for a small program.
+const maxProbes = 400
+
+// minimise looks for the smallest program that shows a blocking finding.
+func (k *caseRun) minimise(ctx context.Context, f *observedFinding, probes int) {
+	q, ok := k.questionOf(f.Stream)
+	if !ok || k.c.Module == nil {
+		return
+	}
+	small := triage.Reduce(ctx, triage.Program{Module: k.c.Module, Inputs: q.Inputs}, k.stillFails(f), probes)
+	if small.Module == k.c.Module {
+		return
+	}
+	c := &fuzz.Case{Name: k.c.Name, Module: small.Module, Text: small.Module.String(), Own: true, Inputs: small.Inputs,
+		Notes: "reduced from case " + k.c.Name + ", " + f.Stream + " inputs\n"}
+	for _, l := range small.Inputs {
+		c.InputLines = append(c.InputLines, l.String())
+	}
+	f.reduced = c
+}
+
+// stillFails holds a smaller program to what the finding is: class, status,
+// and the guilty step.
+func (k *caseRun) stillFails(f *observedFinding) triage.Fails {
+	return func(ctx context.Context, p triage.Program) bool {
+		data, err := hlo.MarshalModule(p.Module)
+		if err != nil {
+			return false
+		}
+		r := k.request(f.Flags)
+		r.Program, r.Inputs = data, [][]worker.Array{arguments(p.Inputs)}
+		q := question{stream: f.Stream, flags: f.Flags}
+		if q.reference, err = k.run.reference(ctx, p.Module, p.Inputs, eval.Options{ExcessPrecision: f.Flags == DefaultFlags}); err != nil {
+			return false
+		}
+		base, _ := k.pooled(k.run.cfg.Base).execute(ctx, r)
+		head, _ := k.pooled(k.run.cfg.Head).execute(ctx, r)
+		q.base, q.head = base[0], head[0]
+		if !slices.ContainsFunc(judge(q).observations, func(o observation) bool { return o.class == f.Class && o.status == f.raw }) {
+			return false
+		}
+		if f.Pass == nil {
+			return true
+		}
+		r.DumpAll = f.Class == Crash
+		trail, err := triage.NewTrail(ctx, k.run.cfg.Runner, k.guiltySide(f), p.Module, r)
+		if err != nil {
+			return false
+		}
+		if f.Class == Crash {
+			return f.Pass.Name == codeGeneration || trail.Last == f.Pass.Name && trail.LastPipeline == f.Pass.Pipeline
+		}
+		args := make([]*eval.Value, len(p.Inputs))
+		for i, l := range p.Inputs {
+			args[i] = eval.FromLiteral(l)
+		}
+		v, err := trail.Validate(ctx, [][]*eval.Value{args}, eval.Options{Bounds: true, ExcessPrecision: f.Flags == DefaultFlags})
+		if err != nil {
+			return false
+		}
+		g := v.Guilty()
+		if f.Level != LevelHLO {
+			return g == nil
+		}
+		return g != nil && g.Key.Pass == f.Pass.Name && g.Key.Pipeline == f.Pass.Pipeline
+	}
+}
