@@ -294,15 +294,16 @@ func ddAcos(x dd) dd {
 }
 
 func ddSinh(x dd) dd {
-	if !finite(x.hi) || x.hi == 0 || math.Abs(x.hi) > 700 {
-		if a := math.Abs(x.hi); a <= 712 { // e^x/2 without overflow
-			e := ddExp(x.abs().sub(ddLn2))
-			if x.hi < 0 {
-				return e.neg()
-			}
-			return e
-		}
+	a := math.Abs(x.hi)
+	if a == 0 || !(a <= 712) {
 		return ddF(math.Sinh(x.hi))
+	}
+	if a > 700 { // e^x/2 without overflow
+		e := ddExp(x.abs().sub(ddLn2))
+		if x.hi < 0 {
+			return e.neg()
+		}
+		return e
 	}
 	m := ddExpm1(x.abs())
 	// (e^x - e^-x)/2 = (m + m/(m+1))/2

@@ -21,7 +21,7 @@ def rows(fn, points):
         args = p if isinstance(p, tuple) else (p,)
         v = fn(*[mp.mpf(a) for a in args])
         hi = float(v)
-        if hi in (float("inf"), float("-inf")) or abs(hi) < 1e-290:
+        if hi in (float("inf"), float("-inf")) or 0 < abs(hi) < 1e-290:
             continue
         lo = float(v - mp.mpf(hi))
         out.append([a.hex() for a in args] + [hi.hex(), lo.hex()])
@@ -36,8 +36,8 @@ def main():
     r = random.Random(1)
     spread = [r.uniform(1, 2) * 2.0 ** r.randint(-60, 60) for _ in range(40)]
     tiny = [r.uniform(1, 2) * 2.0 ** -r.randint(1, 200) for _ in range(20)]
-    unit = [r.uniform(0, 1) for _ in range(20)] + tiny + [1 - 2.0 ** -k for k in (1, 2, 5, 20, 40, 52, 53)]
-    moderate = [r.uniform(0, 40) for _ in range(30)] + tiny + [700.0, 709.5, 0.5, 0.499999, 1.0]
+    unit = [0.0] + [r.uniform(0, 1) for _ in range(20)] + tiny + [1 - 2.0 ** -k for k in (1, 2, 5, 20, 40, 52, 53)]
+    moderate = [0.0] + [r.uniform(0, 40) for _ in range(30)] + tiny + [700.0, 709.5, 0.5, 0.499999, 1.0]
     near1 = [1 + s * 2.0 ** -k for k in (1, 2, 3, 8, 9, 20, 40, 52) for s in (1, -1)]
     angles = spread + tiny + [k * 1.5707963267948966 for k in (1, 2, 3, 4, 5, 7, 1000, 123456, 2.0**21, 1e10)] + [
         1e22, 1.7e308, 6381956970095103.0 * 2.0**797, 0.78539816339744, 0.7853981633974484, 2.0**20, 2.0**20 - 1]
