@@ -86,6 +86,7 @@ func (n *Numerics) settle(f *floatType, c, lo, e, b float64, k Class) Num {
 			return x
 		}
 	}
+	rounded := e == 0 && b <= 0.5 && a <= f.max // then it does not overflow
 	if f.wide {
 		e = (e+b*f.ulp(math.Min(a+e, f.max))+a*wideCentreError)*roundUp + wideUnderflow
 	} else {
@@ -97,7 +98,7 @@ func (n *Numerics) settle(f *floatType, c, lo, e, b float64, k Class) Num {
 			return special(k)
 		}
 	}
-	if !(a+e < f.overflow) {
+	if !(a+e < f.overflow) && !rounded {
 		return n.overflowed(f, c, lo, e, k)
 	}
 	if f.flush && a-e < f.minNormal && e < a {
