@@ -156,10 +156,11 @@ func (e *Evaluator) fold(body *callee, init []Scalar, rows, cols int, operand fu
 			}
 			out[i] = x
 		}
-		if cols > 1 && (kind == bodyAdd || kind == bodyMultiply || kind == bodyXor) && !isIdentity(kind, t, init[i]) {
+		if sum := kind == bodyAdd || kind == bodyMultiply || kind == bodyXor; sum && !isIdentity(kind, t, init[i]) {
 			// An implementation may insert the initial value any number of
 			// times (StableHLO reduce: "at implementation-defined positions").
-			// XLA does: tree_reduction_rewriter reduces in two steps.
+			// XLA does: tree_reduction_rewriter reduces in two steps, algsimp
+			// drops the value where there is nothing to reduce.
 			contest := grow(&out[i].Contest, rows)
 			for r := range contest {
 				contest[r] |= Implementation

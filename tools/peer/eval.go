@@ -222,13 +222,16 @@ func (s *subject) prepare(c evalConfig) {
 			s.skipped = fmt.Sprintf("BUG: panic: %v", p)
 		}
 	}()
-	name := fmt.Sprintf("%05d.hlo", s.number)
-	fc, err := fuzz.ReadCase(name, []byte(s.text))
+	m, err := hlo.Parse(fmt.Sprintf("%05d.hlo", s.number), []byte(s.text))
 	if err != nil {
-		s.skipped = "not accepted by package hlo"
+		s.skipped = "not accepted by package hlo's parser"
 		return
 	}
-	s.module = fc.Module
+	if err := hlo.Verify(m); err != nil {
+		s.fail("not accepted by package hlo's verifier: " + err.Error())
+	}
+	s.module = m
+	fc := fuzz.Case{Name: fmt.Sprint(s.number), Module: m, Text: s.text}
 	if s.module.ReplicaCount > 1 || s.module.NumPartitions > 1 {
 		s.skipped = "for several devices"
 		return
@@ -260,9 +263,9 @@ func (s *subject) prepare(c evalConfig) {
 		s.skipped = "inputs that cannot be generated"
 		return
 	}
-	m, err := s.module.ToProto()
+	wire, err := m.ToProto()
 	if err == nil {
-		s.proto, err = proto.Marshal(m)
+		s.proto, err = proto.Marshal(wire)
 	}
 	if err != nil {
 		s.skipped = "BUG: " + err.Error()
@@ -356,7 +359,7 @@ func (s *subject) compare(ctx context.Context, c evalConfig, pool *worker.Pool, 
 			if i >= len(r.Sets) || r.Sets[i] == nil {
 				continue
 			}
-			if !tried {
+			if !tried && len(s.failures) == 0 {
 				tried = true
 				leaves = s.evaluate(ctx, stream)
 			}
