@@ -20,12 +20,27 @@ type wheelTag struct {
 	python string // "3.11"; empty for wheels of any Python 3
 }
 
-func (t wheelTag) flags() []string {
-	if t.python == "" {
-		return []string{"--python-version", "3.12", "--implementation", "py", "--abi", "none"}
+// pluginPythons are the Pythons whose wheels are asked for when only the plugin inside counts: libtpu's newer wheels
+// carry the tag of one Python although nothing in them is Python's.
+var pluginPythons = []string{"3.12", "3.13", "3.11", "3.14", "3.10"}
+
+// flags are pip's options, one list per attempt.
+func (t wheelTag) flags() [][]string {
+	attempt := func(python string, abis ...string) []string {
+		args := []string{"--python-version", python, "--implementation", "cp"}
+		for _, a := range append(abis, "cp"+strings.ReplaceAll(python, ".", "")) {
+			args = append(args, "--abi", a)
+		}
+		return args
 	}
-	abi := "cp" + strings.ReplaceAll(t.python, ".", "")
-	return []string{"--python-version", t.python, "--implementation", "cp", "--abi", abi}
+	if t.python != "" {
+		return [][]string{attempt(t.python)}
+	}
+	var all [][]string
+	for _, python := range pluginPythons {
+		all = append(all, attempt(python, "none", "abi3"))
+	}
+	return all
 }
 
 func (t wheelTag) suffix() string {

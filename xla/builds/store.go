@@ -321,7 +321,22 @@ var glibcMinors = []int{5, 12, 17, 24, 26, 27, 28, 31, 34, 35, 36, 38, 39}
 var downloadSize = regexp.MustCompile(`\(([0-9.]+) (kB|MB|GB)\)`)
 
 // download lets the machine's pip put one wheel into dir and returns its path.
-func (s *Store) download(ctx context.Context, spec Spec, dist, version string, tag wheelTag, dir string) (string, error) {
+func (s *Store) download(ctx context.Context, spec Spec, dist, version string, tag wheelTag, dir string) (file string, err error) {
+	for i, flags := range tag.flags() {
+		attempt := filepath.Join(dir, strconv.Itoa(i))
+		if err := os.Mkdir(attempt, 0o755); err != nil {
+			return "", err
+		}
+		file, err = s.pip(ctx, spec, dist, version, flags, attempt)
+		if err == nil || !strings.Contains(err.Error(), "No matching distribution") {
+			break
+		}
+	}
+	return file, err
+}
+
+// pip downloads one wheel with the given options.
+func (s *Store) pip(ctx context.Context, spec Spec, dist, version string, flags []string, dir string) (string, error) {
 	wheels, scratch := filepath.Join(dir, "wheels"), filepath.Join(dir, "scratch")
 	for _, d := range []string{wheels, scratch} {
 		if err := os.Mkdir(d, 0o755); err != nil {
@@ -330,7 +345,7 @@ func (s *Store) download(ctx context.Context, spec Spec, dist, version string, t
 	}
 	argv := []string{"python3", "-m", "pip", "--disable-pip-version-check", "--no-input", "download", "--no-deps", "--only-binary=:all:",
 		"--progress-bar", "off", "--dest", wheels}
-	argv = append(argv, tag.flags()...)
+	argv = append(argv, flags...)
 	for _, minor := range slices.Backward(glibcMinors) {
 		argv = append(argv, "--platform", "manylinux_2_"+strconv.Itoa(minor)+"_x86_64")
 	}
