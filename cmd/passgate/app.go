@@ -158,7 +158,8 @@ func (a *app) fail(err error) int {
 	text := strings.Join(strings.Fields(strings.ReplaceAll(err.Error(), "\n", " ")), " ")
 	if isBadInput(err) {
 		var syntax *hlo.SyntaxError
-		if !errors.As(err, &syntax) {
+		var diff *passes.DiffError
+		if !errors.As(err, &syntax) && !errors.As(err, &diff) { // those start with their place
 			text = "passgate: " + text
 		}
 		fmt.Fprintln(a.stderr, text)

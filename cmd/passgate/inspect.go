@@ -276,13 +276,16 @@ func (c *passesAffectedCmd) Run(a *app) error {
 
 // harvestCmd writes the modules of a checkout into files.
 type harvestCmd struct {
-	Dir  string `arg:"" help:"Root of a source checkout." type:"existingdir"`
+	Dir  string `arg:"" help:"Root of a source checkout."`
 	Out  string `help:"Directory for the modules." required:"" placeholder:"DIR"`
 	All  bool   `help:"Write modules that do not parse or verify, too."`
 	JSON bool   `help:"Print one JSON object per module."`
 }
 
 func (c *harvestCmd) Run(a *app) error {
+	if info, err := os.Stat(c.Dir); err != nil || !info.IsDir() {
+		return usagef("%s: want the root directory of a source checkout", c.Dir)
+	}
 	if err := os.MkdirAll(c.Out, 0o755); err != nil {
 		return usagef("%v", err)
 	}

@@ -43,7 +43,8 @@ type command struct {
 //	= 2
 //
 // The last line is the exit code, 0 if left out. In expected lines, ... stands
-// for any text, and alone on a line for any number of lines. `$ cat FILE`
+// for any text, and alone on a line for any number of lines. Blank lines do not
+// count, neither here nor in the output. `$ cat FILE`
 // shows a file that a command wrote. A case inside the archive has its own
 // section lines quoted: `>-- inputs --`.
 func TestTranscripts(t *testing.T) {
@@ -74,6 +75,8 @@ func TestTranscripts(t *testing.T) {
 		})
 	}
 }
+
+var blank = regexp.MustCompile(`(?m)^\n`)
 
 var marker = regexp.MustCompile(`(?m)^>-- `)
 
@@ -129,7 +132,7 @@ func (c command) check(t *testing.T, file, dir string) {
 		want []string
 		got  string
 	}{{"standard output", c.stdout, stdout.String()}, {"standard error", c.stderr, stderr.String()}} {
-		if !pattern(s.want).MatchString(s.got) {
+		if !pattern(s.want).MatchString(blank.ReplaceAllString(s.got, "")) {
 			t.Errorf("%s: %s is\n%s\nwant\n%s", where, s.name, s.got, strings.Join(s.want, "\n"))
 		}
 	}
