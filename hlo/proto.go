@@ -453,7 +453,28 @@ func (m *Module) ToProto() (*hlopb.HloModuleProto, error) {
 	return p, nil
 }
 
+// whole checks that nothing in the lists is nil or listed twice.
+func (m *Module) whole() error {
+	comps, instrs := map[*Computation]bool{nil: true}, map[*Instruction]bool{nil: true}
+	for _, c := range m.Computations {
+		if comps[c] {
+			return errors.New("a computation is nil or listed twice")
+		}
+		comps[c] = true
+		for _, in := range c.Instructions {
+			if instrs[in] {
+				return fmt.Errorf("computation %q: an instruction is nil or listed twice", clip(c.Name))
+			}
+			instrs[in] = true
+		}
+	}
+	return nil
+}
+
 func (m *Module) toProto() (*hlopb.HloModuleProto, error) {
+	if err := m.whole(); err != nil {
+		return nil, err
+	}
 	comps, err := m.postOrder()
 	if err != nil {
 		return nil, err
@@ -556,9 +577,6 @@ func (m *Module) postOrder() ([]*Computation, error) {
 	state := map[*Computation]int{}
 	inModule := map[*Computation]bool{}
 	for _, c := range m.Computations {
-		if c == nil || inModule[c] {
-			return nil, errors.New("a computation is nil or listed twice")
-		}
 		inModule[c] = true
 	}
 	var order []*Computation
@@ -671,9 +689,6 @@ func (w *protoWriter) computation(c *Computation, scheduled bool) (*hlopb.HloCom
 		without(cp, c.Attr, computationFields)
 	}
 	cp.Name, cp.ExecutionThread = w.names[c], c.ExecutionThread
-	if slices.Contains(c.Instructions, nil) {
-		return nil, errors.New("an instruction is nil")
-	}
 	order, err := c.postOrder()
 	if err != nil {
 		return nil, err
