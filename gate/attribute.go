@@ -16,7 +16,7 @@ const codeGeneration = "code generation"
 // the first witness, per-pass validation, on the side that is wrong. What it
 // cannot tell it leaves empty.
 func (k *caseRun) attribute(ctx context.Context, f *observedFinding) {
-	if k.c.Module == nil || f.Class == Nondeterminism || f.Class == Hang || f.Status == ReferenceDisputed {
+	if k.c.Module == nil || f.Class == Nondeterminism || f.Class == Hang {
 		return
 	}
 	q, ok := k.questionOf(f.Stream)
