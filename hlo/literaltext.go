@@ -129,7 +129,7 @@ func (p *parser) tupleLiteral(s *Shape) *Literal {
 
 // maxLiteralBytes bounds the storage of all literals of a text that have more
 // elements than the text names.
-const maxLiteralBytes = 1 << 28
+const maxLiteralBytes = 1 << 27
 
 const elided = "the constant's value is elided ({...}): print the module with its large constants"
 

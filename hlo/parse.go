@@ -89,7 +89,7 @@ func newParser(file, text string) *parser {
 	return &parser{
 		lexer: lexer{src: text}, file: file, m: NewModule(""),
 		comps: map[string]*Computation{}, anonymous: nameUniquer{}, threads: map[*Computation]string{},
-		chains:    asyncChains{},
+		spareBytes: maxLiteralBytes, chains: asyncChains{},
 		rootAttrs: map[*Computation][]string{},
 		spare:     maxInferredShapes + int64(len(text)),
 	}

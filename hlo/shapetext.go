@@ -141,7 +141,7 @@ func (p *parser) eatIdent(name string) bool {
 // layout reads '{' minor-to-major (':' D? T? L? #? *? E? S? SC? P? M?)? '}'.
 func (p *parser) layout() *Layout {
 	pos := p.tok.pos
-	l := &Layout{}
+	l := &Layout{MinorToMajor: []int64{}}
 	p.expect('{', "to start a layout")
 	for p.tok.kind == tokInt {
 		l.MinorToMajor = append(l.MinorToMajor, p.int("a dimension"))
