@@ -24,6 +24,7 @@ var ignored = []string{
 	"comparison_type where comparison_order, its successor, says the same (FLOAT is PARTIAL, all others TOTAL)",
 	"numbers in the stack frame index, frames that no instruction uses, and stack_frame_id that leads nowhere (HloModule::CanonicalizeStackFrameIds)",
 	"the order of original_value_recovery_table (a hash map in XLA)",
+	"a metadata payload in the module's table against the same in its place (InlineMetadataPayloadsFromProtoPayloadTable)",
 }
 
 // canonical is m with everything removed that does not change what XLA reads
@@ -53,6 +54,7 @@ func canonical(m *hlopb.HloModuleProto) (*hlopb.HloModuleProto, error) {
 	}
 	n.rewrite(m)
 	renumberFrames(m)
+	inlinePayloads(m)
 	dropDefaults(m.ProtoReflect())
 	return m, nil
 }
@@ -198,6 +200,20 @@ func (n *numbering) rewrite(m *hlopb.HloModuleProto) {
 		slices.SortFunc(c.Instructions, func(a, b *hlopb.HloInstructionProto) int { return cmp.Compare(a.Id, b.Id) })
 	}
 	slices.SortFunc(m.Computations, func(a, b *hlopb.HloComputationProto) int { return cmp.Compare(a.Id, b.Id) })
+}
+
+// inlinePayloads puts the payloads that metadata refers to in its place, and
+// drops the table, from which XLA reads nothing else.
+func inlinePayloads(m *hlopb.HloModuleProto) {
+	for _, c := range m.Computations {
+		for _, in := range c.Instructions {
+			p := in.GetMetadata().GetMetadataPayload()
+			if id, ok := p.GetPayloadSource().(*hlopb.Payload_Id); ok && id.Id >= 0 && id.Id < int64(len(m.Payloads)) {
+				p.PayloadSource = &hlopb.Payload_Value{Value: m.Payloads[id.Id]}
+			}
+		}
+	}
+	m.Payloads = nil
 }
 
 // renumberFrames rebuilds the stack frame index from the frames that

@@ -134,6 +134,8 @@ func TestPairs(t *testing.T) {
 		{"other parent", frames, "metadata { stack_frame_id: 2 }", other, "metadata { stack_frame_id: 1 }",
 			`add.metadata.stack_frame_id: 1 | 2; module.stack_frame_index.file_names: "b" | "a" "b"; module.stack_frame_index.function_names: "f" | "g" "f"; module.stack_frame_index.file_locations count: 1 | 2; module.stack_frame_index.stack_frames count: 1 | 2`},
 		{"unused stack frames", frames, "", "", "", ""},
+		{"payload in its place", "", `metadata { metadata_payload { value: "x" } }`, `payloads: "y" payloads: "x"`, `metadata { metadata_payload { id: 1 } }`, ""},
+		{"other payload", "", `metadata { metadata_payload { value: "x" } }`, `payloads: "y"`, `metadata { metadata_payload { id: 0 } }`, `add.metadata.metadata_payload.value: "x" | "y"`},
 		{"frame that is not there", "", "metadata { stack_frame_id: 3 }", "", "", ""},
 		{"frame below itself", frames, "metadata { stack_frame_id: 4 }", "", "", ""},
 	} {

@@ -9,7 +9,8 @@
 // hlo_module_from_text, in a Python process that is restarted when XLA aborts)
 // and by package hlo, and compares the protos of those that both accept. PY is
 // a Python with jaxlib, best the newest: `python3 -m venv V && V/bin/pip
-// install jaxlib`, then --python V/bin/python.
+// install jaxlib`, then --python V/bin/python. It also checks that nothing is
+// lost when package hlo writes a module that it read, as text and as proto.
 //
 //	--truth DIR    keep XLA's answers there and use them again (a run over all
 //	               modules takes XLA about a minute)
@@ -19,7 +20,8 @@
 //	--accept R     exit 1 when less than this share of the modules that XLA
 //	               accepts give an equivalent proto (default 0.995)
 //	--refuse R     exit 1 when we refuse less than this share of those that XLA
-//	               refuses (default 0.95)
+//	               refuses (default 0.95); a panic of ours or a loss gives
+//	               exit 1 too
 //
 // Exit 2 means that the comparison itself failed.
 //

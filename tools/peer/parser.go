@@ -65,9 +65,11 @@ func compareParsers(ctx context.Context, c parserConfig, command func(context.Co
 		if err != nil {
 			return false, err
 		}
-		if err := r.add(from, m.Text, ourAnswer(m.Text), theirs); err != nil {
+		ours := ourAnswer(m.Text)
+		if err := r.add(from, m.Text, ours, theirs); err != nil {
 			return false, err
 		}
+		r.addLosses(from, m.Text, ours, theirs)
 	}
 	if r.total == 0 {
 		return false, fmt.Errorf("%s: no HLO module there", c.checkout)
@@ -94,12 +96,17 @@ func ourAnswer(text string) (a answer) {
 	return answer{verdict: accepted, proto: data}
 }
 
-// remembered asks XLA, or the directory that keeps its answers.
+// remembered asks XLA, or the directory that keeps its answers. A text with
+// elided constants gets no proto.
 func remembered(ctx context.Context, dir string, xla *xlaParser, text string) (answer, error) {
+	wantProto := !elidedConstant.MatchString(text)
 	if dir == "" {
-		return xla.parse(ctx, text, !elidedConstant.MatchString(text))
+		return xla.parse(ctx, text, wantProto)
 	}
 	file := filepath.Join(dir, fmt.Sprintf("%x", sha256.Sum256([]byte(xla.version+"\n"+text))))
+	if !wantProto {
+		file += ".verdict"
+	}
 	switch data, err := os.ReadFile(file); {
 	case err == nil && len(data) > 0 && verdict(data[0]) == accepted:
 		return answer{verdict: accepted, proto: data[1:]}, nil
@@ -108,7 +115,7 @@ func remembered(ctx context.Context, dir string, xla *xlaParser, text string) (a
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return answer{}, err
 	}
-	a, err := xla.parse(ctx, text, !elidedConstant.MatchString(text))
+	a, err := xla.parse(ctx, text, wantProto)
 	if err != nil {
 		return a, err
 	}
@@ -135,19 +142,21 @@ type report struct {
 	found, total int // occurrences in the checkout; distinct texts compared
 
 	bothRefuse, equal, reordered int
-	elided, elidedRefused        int
+	elidedRefused                int
+	elidedAccepted               *groups // texts with elided constants that we take
 	differ, weRefuse, weAccept   *groups
+	lossy                        *groups // modules that a way through package hlo changes
 	xlaAborts, ourBugs           *groups
 	every                        []string // with --diff: all differences
 }
 
 func newReport(c parserConfig) *report {
-	return &report{config: c, differ: newGroups(), weRefuse: newGroups(), weAccept: newGroups(), xlaAborts: newGroups(), ourBugs: newGroups()}
+	return &report{config: c, differ: newGroups(), weRefuse: newGroups(), weAccept: newGroups(), lossy: newGroups(), elidedAccepted: newGroups(), xlaAborts: newGroups(), ourBugs: newGroups()}
 }
 
-// elidedConstant is a constant without its value. In XLA's grammar `{...}`
-// stands nowhere else.
-var elidedConstant = regexp.MustCompile(`constant\(\{\.\.\.\}\)`)
+// elidedConstant is a constant without its value, not in a line comment. In
+// XLA's grammar `{...}` stands nowhere else.
+var elidedConstant = regexp.MustCompile(`(?m)^(?:[^/\n]|/[^/\n])*constant\(\{\.\.\.\}\)`)
 
 func (r *report) add(from origin, text string, ours, theirs answer) error {
 	r.total++
@@ -161,9 +170,10 @@ func (r *report) add(from origin, text string, ours, theirs answer) error {
 	case theirs.verdict == refused:
 		r.weAccept.add(from, kindOf(theirs.message), theirs.message)
 	case elidedConstant.MatchString(text):
-		r.elided++
 		if ours.verdict == refused {
 			r.elidedRefused++
+		} else {
+			r.elidedAccepted.add(from, "constant({...})", "")
 		}
 	case ours.verdict == refused:
 		r.weRefuse.add(from, kindOf(ours.message), ours.message)
@@ -171,6 +181,20 @@ func (r *report) add(from origin, text string, ours, theirs answer) error {
 		return r.compare(from, ours.proto, theirs.proto)
 	}
 	return nil
+}
+
+// addLosses counts what package hlo loses of a text that it accepts.
+func (r *report) addLosses(from origin, text string, ours, theirs answer) {
+	if ours.verdict != accepted {
+		return
+	}
+	lost := losses(text, ours.proto, theirs.proto)
+	if len(lost) > 0 {
+		r.lossy.modules++
+	}
+	for way, detail := range lost {
+		r.lossy.put(from, way, detail)
+	}
 }
 
 func (r *report) compare(from origin, ours, theirs []byte) error {
@@ -236,8 +260,9 @@ func order(m *hlopb.HloModuleProto) (names []string) {
 func (r *report) write(w io.Writer, version string) bool {
 	fmt.Fprintf(w, "%d HLO texts in the checkout, %d distinct ones compared with the parser of %s\n\n", r.found, r.total, version)
 	comparable := r.equal + r.differ.modules + r.weRefuse.modules
+	elided := r.elidedRefused + r.elidedAccepted.modules
 	refusals := r.bothRefuse + r.weAccept.modules
-	fmt.Fprintf(w, "XLA accepts              %6d  of which %d hold elided constants (we refuse %d of those)\n", comparable+r.elided, r.elided, r.elidedRefused)
+	fmt.Fprintf(w, "XLA accepts              %6d  of which %d hold elided constants (we refuse %d of those)\n", comparable+elided, elided, r.elidedRefused)
 	fmt.Fprintf(w, "  equivalent proto       %6d  %s of those without elided constants; %d list instructions in another order\n", r.equal, percent(r.equal, comparable), r.reordered)
 	fmt.Fprintf(w, "  different proto        %6d\n", r.differ.modules)
 	fmt.Fprintf(w, "  we refuse              %6d\n", r.weRefuse.modules)
@@ -246,6 +271,7 @@ func (r *report) write(w io.Writer, version string) bool {
 	fmt.Fprintf(w, "  we accept              %6d\n", r.weAccept.modules)
 	fmt.Fprintf(w, "XLA aborts               %6d\n", r.xlaAborts.modules)
 	fmt.Fprintf(w, "we panic                 %6d\n", r.ourBugs.modules)
+	fmt.Fprintf(w, "not lossless             %6d\n", r.lossy.modules)
 	fmt.Fprintf(w, "\nNot compared:\n")
 	for _, s := range ignored {
 		fmt.Fprintf(w, "- %s\n", s)
@@ -256,8 +282,10 @@ func (r *report) write(w io.Writer, version string) bool {
 	}{
 		{"We panic, by message", r.ourBugs},
 		{"XLA accepts, we refuse, by our message", r.weRefuse},
+		{"XLA fills in elided constants, and we accept", r.elidedAccepted},
 		{"Different proto, by place (a module may stand in several)", r.differ},
 		{"XLA refuses, we accept, by XLA's message", r.weAccept},
+		{"Changed on a way through package hlo (a module may stand in several)", r.lossy},
 		{"XLA aborts, by message", r.xlaAborts},
 	} {
 		s.g.write(w, s.title, r.config.show)
@@ -265,7 +293,7 @@ func (r *report) write(w io.Writer, version string) bool {
 	if len(r.every) > 0 {
 		fmt.Fprintf(w, "\n== Every difference\n%s\n", strings.Join(r.every, "\n"))
 	}
-	return r.ourBugs.modules == 0 && atLeast(r.equal, comparable, r.config.accept) && atLeast(r.bothRefuse, refusals, r.config.refuse)
+	return r.ourBugs.modules == 0 && r.lossy.modules == 0 && atLeast(r.equal, comparable, r.config.accept) && atLeast(r.bothRefuse, refusals, r.config.refuse)
 }
 
 func atLeast(part, all int, share float64) bool { return float64(part) >= share*float64(all) }
