@@ -432,15 +432,16 @@ func (s *subject) judge(build, stream string, leaves []*eval.Array, outputs []wo
 	}
 	for k, a := range leaves {
 		out := outputs[k]
-		dims := a.Dims
-		if a.Sizes != nil {
-			dims = a.Sizes // PJRT gives the elements that there are
-		}
-		if int32(a.Type) != out.Type || !slices.Equal(dims, out.Dims) {
-			s.fail(fmt.Sprintf("BUG: output %d is %v%v, the build's type %d%v", k, a.Type, dims, out.Type, out.Dims))
+		if int32(a.Type) != out.Type || !slices.Equal(a.Dims, out.Dims) {
+			s.fail(fmt.Sprintf("BUG: output %d is %v%v, the build's type %d%v", k, a.Type, a.Dims, out.Type, out.Dims))
 			return
 		}
-		l := &hlo.Literal{Shape: hlo.ArrayShape(a.Type, dims...), Raw: out.Data}
+		dims := a.Dims
+		if a.Sizes != nil {
+			dims = a.Sizes // the elements that there are lie at the front, without gaps
+		}
+		shape := hlo.ArrayShape(a.Type, dims...)
+		l := &hlo.Literal{Shape: shape, Raw: out.Data[:int(shape.Elems())*a.Type.Bytes()]}
 		d := disagreement{build: build, stream: stream, leaf: k, of: int(l.Shape.Elems()), element: -1}
 		for j := range d.of {
 			got := eval.LiteralScalar(l, int64(j))
