@@ -26,6 +26,11 @@ type complexFunction struct {
 
 func norm(_, w complex128) float64 { return cmplx.Abs(w) }
 
+// hyperbolic is the scale of sin and cos, which are built from e^y and e^-y of
+// the imaginary part, and turned by a quarter of sinh and cosh.
+func hyperbolic(z, _ complex128) float64   { return math.Cosh(imag(z)) }
+func hyperbolicRe(z, _ complex128) float64 { return math.Cosh(real(z)) }
+
 func cExpm1(z complex128) complex128 {
 	s, _ := math.Sincos(imag(z) / 2)
 	sb, cb := math.Sincos(imag(z))
@@ -69,10 +74,10 @@ var complexFunctions = map[hlo.Opcode]*complexFunction{
 	hlo.OpSqrt: {cmplx.Sqrt, func(z, _ complex128, r float64) float64 { return 0.5 / math.Sqrt(cmplx.Abs(z)-r) }, norm, negativeAxis},
 	hlo.OpRsqrt: {func(z complex128) complex128 { return 1 / cmplx.Sqrt(z) },
 		func(z, _ complex128, r float64) float64 { return 0.5 * math.Pow(cmplx.Abs(z)-r, -1.5) }, norm, negativeAxis},
-	hlo.OpSine:   {cmplx.Sin, func(z, _ complex128, r float64) float64 { return math.Cosh(math.Abs(imag(z)) + r) }, norm, nil},
-	hlo.OpCosine: {cmplx.Cos, func(z, _ complex128, r float64) float64 { return math.Cosh(math.Abs(imag(z)) + r) }, norm, nil},
-	hlo.OpSinh:   {cmplx.Sinh, func(z, _ complex128, r float64) float64 { return math.Cosh(math.Abs(real(z)) + r) }, norm, nil},
-	hlo.OpCosh:   {cmplx.Cosh, func(z, _ complex128, r float64) float64 { return math.Cosh(math.Abs(real(z)) + r) }, norm, nil},
+	hlo.OpSine:   {cmplx.Sin, func(z, _ complex128, r float64) float64 { return math.Cosh(math.Abs(imag(z)) + r) }, hyperbolic, nil},
+	hlo.OpCosine: {cmplx.Cos, func(z, _ complex128, r float64) float64 { return math.Cosh(math.Abs(imag(z)) + r) }, hyperbolic, nil},
+	hlo.OpSinh:   {cmplx.Sinh, func(z, _ complex128, r float64) float64 { return math.Cosh(math.Abs(real(z)) + r) }, hyperbolicRe, nil},
+	hlo.OpCosh:   {cmplx.Cosh, func(z, _ complex128, r float64) float64 { return math.Cosh(math.Abs(real(z)) + r) }, hyperbolicRe, nil},
 	hlo.OpTan:    {cmplx.Tan, riccati, norm, nil},
 	hlo.OpTanh:   {cmplx.Tanh, riccati, norm, nil},
 	hlo.OpLogistic: {func(z complex128) complex128 { return 1 / (1 + cmplx.Exp(-z)) },
@@ -159,6 +164,17 @@ func (n *Numerics) complexUnary(op hlo.Opcode, t hlo.PrimitiveType, x Scalar) Sc
 	if rad > 0 && fn.cut != nil && fn.cut(z, rad) {
 		return n.anyComplex(x.Contest)
 	}
+	switch at := z; op {
+	case hlo.OpLogPlusOne:
+		at++
+		fallthrough
+	case hlo.OpLog, hlo.OpSqrt, hlo.OpRsqrt:
+		// |z| is formed on the way: where it overflows or is subnormal the
+		// published tolerances give up.
+		if a := cmplx.Abs(at); a != 0 && (a >= f.max/2 || a-rad < 4*f.minNormal) {
+			return n.anyComplex(x.Contest)
+		}
+	}
 	w := fn.value(z)
 	b := complexBudget(op, f)
 	if (op == hlo.OpTanh || op == hlo.OpTan) && nearPole(op, z) {
@@ -194,10 +210,12 @@ func (n *Numerics) complexAbs(f *floatType, x Scalar) Num {
 		return anyNum
 	}
 	k := (x.Re.class() | x.Im.class()) & specials
-	var sp Class
 	if k&MayNaN != 0 {
-		sp |= MayNaN
+		// With fast minimum and maximum the size of the other part comes out
+		// (EmitComplexAbsHelper; AbsComplexSkip in the exhaustive tests).
+		return anyNum
 	}
+	var sp Class
 	if k&(MayPosInf|MayNegInf) != 0 {
 		sp |= MayPosInf
 	}
@@ -314,6 +332,12 @@ func (n *Numerics) complexPower(f *floatType, x, y Scalar, contest Contest) Scal
 	}
 	ra, rb, size := f.radius(x), f.radius(y), cmplx.Abs(a)
 	if !x.Re.plain() || !x.Im.plain() || !y.Re.plain() || !y.Im.plain() || ra >= size || negativeAxis(a, ra) {
+		return n.anyComplex(contest)
+	}
+	// |a|^(2c) and e^(-d arg a) are formed one by one (EmitComplexPower).
+	limit := 0.9 * math.Log(f.max)
+	if size*size > f.max/4 || size*size < 4*f.minNormal ||
+		math.Abs(real(b)*math.Log(size)) > limit || math.Abs(imag(b)*cmplx.Phase(a)) > limit {
 		return n.anyComplex(contest)
 	}
 	w := cmplx.Pow(a, b)

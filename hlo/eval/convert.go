@@ -323,39 +323,52 @@ func (n *Numerics) ReducePrecision(t hlo.PrimitiveType, e, m int, x Scalar) Scal
 }
 
 func (n *Numerics) reducePrecision(f *floatType, e, m int, x Num) Num {
+	own, wider := f, f
+	switch {
+	case f.MantissaBits >= 23:
+	case f.MantissaBits >= 7:
+		wider = floatTypes[hlo.F32]
+	default: // narrower types are computed in f16 or f32
+		own, wider = floatTypes[hlo.F16], floatTypes[hlo.F32]
+	}
 	if !n.Bounds {
-		return Num{C: reducedValue(f, e, m, x.C)}
+		return Num{C: f.Round(reducedValue(own, e, m, x.C))}
 	}
 	if !(x.E < inf) {
 		return anyNum
 	}
-	var r Num
 	if x.C != x.C {
-		r = x
 		if m == 0 {
-			r = special(MayNaN | MayPosInf)
+			return special(MayNaN | MayPosInf)
 		}
-		return r
+		return x
 	}
-	v := reducedValue(f, e, m, x.C)
-	r = Num{C: v, K: x.K}
-	if f.MantissaBits < 23 { // in f32
-		r = hull(r, Num{C: reducedValue(floatTypes[hlo.F32], e, m, x.C)})
+	at := func(v float64) Num {
+		return hull(n.reducedPoint(f, own, e, m, v), n.reducedPoint(f, wider, e, m, v))
 	}
-	if x.E == 0 {
-		return r
-	}
-	c := dd{x.C, x.Lo}
-	for _, end := range [2]float64{outward(c.addF(-x.E).hi, -1), outward(c.addF(x.E).hi, 1)} {
-		r = hull(r, Num{C: reducedValue(f, e, m, end)})
-		if f.MantissaBits < 23 {
-			r = hull(r, Num{C: reducedValue(floatTypes[hlo.F32], e, m, end)})
+	r := at(x.C)
+	if x.E > 0 {
+		c := dd{x.C, x.Lo}
+		lo, hi := at(outward(c.addF(-x.E).hi, -1)), at(outward(c.addF(x.E).hi, 1))
+		if finite(r.C) && (lo.class()|hi.class())&specials != 0 {
+			return anyNum // what lies between is finite, too
 		}
+		r = hull(hull(r, lo), hi)
 	}
+	r.K |= x.K
 	if m == 0 && r.K&MayNaN != 0 {
 		r.K |= MayPosInf
 	}
 	return r
+}
+
+// reducedPoint is reduce-precision of a value in format g, rounded to f.
+func (n *Numerics) reducedPoint(f, g *floatType, e, m int, x float64) Num {
+	v := f.Round(reducedValue(g, e, m, x))
+	if v != v {
+		return special(MayNaN)
+	}
+	return Num{C: v}
 }
 
 // reducedValue is reduce-precision on a value of format f.

@@ -249,9 +249,14 @@ func ddTan(x dd) dd {
 	return s.div(c)
 }
 
+// atan2 is math.Atan2 with the right sign where y/x underflows.
+func atan2(y, x float64) float64 {
+	return math.Copysign(math.Atan2(math.Abs(y), x), y)
+}
+
 // ddAtan2 is the angle of (x, y).
 func ddAtan2(y, x dd) dd {
-	a := math.Atan2(y.hi, x.hi)
+	a := atan2(y.hi, x.hi)
 	if a == 0 || !finite(y.hi) || !finite(x.hi) || y.hi == 0 || x.hi == 0 {
 		switch math.Abs(a) {
 		case math.Pi:

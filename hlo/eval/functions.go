@@ -136,6 +136,9 @@ func (n *Numerics) elementaryFinite(f *floatType, fn *function, op hlo.Opcode, b
 	slack := f.slack(x)
 	if slack > 0 && x.E == 0 { // a subnormal: itself, or zero
 		flushed := n.elementaryFinite(f, fn, op, b, Num{C: math.Copysign(0, x.C)})
+		if op == hlo.OpCbrt { // approximate there, even in sign
+			flushed.E = b.abs
+		}
 		return hull(n.elementaryMapped(f, fn, op, b, c, 0, 0), flushed)
 	}
 	return n.elementaryMapped(f, fn, op, b, c, x.E+slack, x.K)
@@ -523,7 +526,7 @@ func (n *Numerics) atan2(f *floatType, y, x Num) Num {
 		if f.wide {
 			return Num{C: ddAtan2(ddF(y.C), ddF(x.C)).float()}
 		}
-		return Num{C: f.Round(math.Atan2(y.C, x.C))}
+		return Num{C: f.Round(atan2(y.C, x.C))}
 	}
 	b := budgetOf(hlo.OpAtan2, f)
 	return binaryMembers(y, x, func(y, x Num) Num { return n.atan2Member(f, b, y, x) })

@@ -318,7 +318,7 @@ func (n *Numerics) mulFinite(f *floatType, x, y Num) Num {
 	if !finite(r.C) && (f.MantissaBits >= 23 || n.ExcessPrecision) {
 		// A fused multiply-add does not round the product: added to a term of
 		// the other sign it may be finite again.
-		if a := math.Abs(p.hi); a < 2*f.max && a+e < math.MaxFloat64 {
+		if a := math.Abs(p.hi); a < 2*f.overflow && a+e < math.MaxFloat64 {
 			return Num{p.hi, p.lo, (e + f.ulp(f.max)) * roundUp, r.class()}
 		}
 		r.K |= overflowedProduct
@@ -440,6 +440,10 @@ func (f *floatType) flushed(x Num) Num {
 func (f *floatType) maxFinite(x, y Num) Num {
 	var k Class
 	sx, sy := f.slack(x), f.slack(y)
+	if (sx > 0 || x.zero()) && (sy > 0 || y.zero()) && sx+sy > 0 {
+		// Equal once flushed: the result is either operand, flushed or not.
+		return hull(f.flushed(x), f.flushed(y))
+	}
 	ex, ey := x.E+sx, y.E+sy
 	d := dd{x.C, x.Lo}.sub(dd{y.C, y.Lo}).hi
 	r, e := x, ex
