@@ -254,7 +254,7 @@ func (n *Numerics) complexSign(f *floatType, x Scalar) Scalar {
 		return n.exactComplex(f, w, x.Contest)
 	}
 	rad := f.radius(x)
-	if !x.Re.plain() || !x.Im.plain() || rad >= a {
+	if !x.Re.plain() || !x.Im.plain() || rad >= a || a >= f.max/2 || a < 4*f.minNormal {
 		return n.anyComplex(x.Contest)
 	}
 	b := complexBudget(hlo.OpSign, f)
