@@ -165,6 +165,9 @@ func moduleFromProto(p *hlopb.HloModuleProto) (*Module, error) {
 		if m.EntryLayout, err = programShapeFromProto(ps); err != nil {
 			return nil, fmt.Errorf("host_program_shape: %w", err)
 		}
+		if n := len(m.Entry.Params()); n != len(m.EntryLayout.Params) {
+			return nil, fmt.Errorf("host_program_shape has %d parameters, the entry computation %d", len(m.EntryLayout.Params), n)
+		}
 	}
 	if p.Schedule != nil {
 		m.Scheduled = true

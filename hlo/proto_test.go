@@ -3,8 +3,6 @@ package hlo
 import (
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -670,17 +668,6 @@ func FuzzUnmarshalModule(f *testing.F) {
 				f.Add(b)
 			}
 		}
-	}
-	files, err := filepath.Glob(filepath.Join("..", "..", "shared", "cases", "k*.case"))
-	if err != nil || len(files) == 0 {
-		f.Fatalf("no handed cases: %v", err)
-	}
-	for _, name := range files {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m, err := UnmarshalModule(b)
