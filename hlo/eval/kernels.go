@@ -2,6 +2,7 @@ package eval
 
 import (
 	"math"
+	"slices"
 
 	"github.com/passgate/passgate/hlo"
 )
@@ -48,6 +49,9 @@ func (n *Numerics) UnaryArray(op hlo.Opcode, x *Array) *Array {
 		r := like(t, x)
 		r.Contest = x.Contest
 		r.Re = n.unaryPlane(op, floatTypes[t], x.Re)
+		if n.Bounds && steepAtZero(op) {
+			r.contestSubnormals(floatTypes[x.Type], x.Re)
+		}
 		return r
 	case op == hlo.OpReal && x.Im != nil:
 		return &Array{Type: t, Dims: x.Dims, Sizes: x.Sizes, Re: x.Re, Contest: x.Contest}
@@ -60,6 +64,36 @@ func (n *Numerics) UnaryArray(op hlo.Opcode, x *Array) *Array {
 		r.Set(i, n.Unary(op, x.Type, x.At(i)))
 	}
 	return r
+}
+
+// steepAtZero reports whether a subnormal operand that is flushed to zero moves
+// the function's result far. What compilers make of subnormals there is argued
+// about (jax-ml/jax#37761: cbrt under denormals-are-zero is neither the root nor
+// zero).
+func steepAtZero(op hlo.Opcode) bool {
+	switch op {
+	case hlo.OpCbrt, hlo.OpSqrt, hlo.OpRsqrt, hlo.OpLog:
+		return true
+	}
+	return false
+}
+
+// subnormal reports whether x's centre is a subnormal that may be flushed.
+func (f *floatType) subnormal(x float64) bool { return f.flush && x != 0 && math.Abs(x) < f.minNormal }
+
+// contestSubnormals marks the elements whose operand is subnormal.
+func (a *Array) contestSubnormals(f *floatType, x *Plane) {
+	shared := true
+	for i, c := range x.C {
+		if !f.subnormal(c) {
+			continue
+		}
+		if shared {
+			a.Contest = slices.Clone(a.Contest)
+			shared = false
+		}
+		grow(&a.Contest, len(x.C))[i] |= Denormal
+	}
 }
 
 func (n *Numerics) unaryPlane(op hlo.Opcode, f *floatType, x *Plane) *Plane {

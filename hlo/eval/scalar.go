@@ -72,7 +72,11 @@ func (n *Numerics) Unary(op hlo.Opcode, t hlo.PrimitiveType, x Scalar) Scalar {
 	if op == hlo.OpIsFinite {
 		return n.isFinite(x)
 	}
-	return Scalar{Re: n.unary(op, floatTypes[t], x.Re), Contest: x.Contest}
+	r := Scalar{Re: n.unary(op, floatTypes[t], x.Re), Contest: x.Contest}
+	if n.Bounds && steepAtZero(op) && floatTypes[t].subnormal(x.Re.C) {
+		r.Contest |= Denormal
+	}
+	return r
 }
 
 // withoutInf replaces infinities in types that have none: by NaN, or by the
