@@ -432,7 +432,7 @@ func (p *parser) dimLabels() *hlopb.ConvolutionDimensionNumbers {
 	part := func(labels, letters string) (a, b int64, spatial []int64) {
 		n := 0
 		for _, c := range labels {
-			if c != '?' && strings.IndexRune(letters, c) < 0 {
+			if c != '?' && !strings.ContainsRune(letters, c) {
 				n++
 			}
 		}

@@ -97,7 +97,7 @@ func newParser(file, text string) *parser {
 
 // maxInferredShapes bounds the memory of what the text does not spell out,
 // beyond a share that grows with the text.
-const maxInferredShapes = 1 << 20
+const maxInferredShapes = 1 << 17
 
 // recover turns the panic of fail into an error.
 func (p *parser) recover(err *error) {
@@ -232,16 +232,6 @@ func (p *parser) ints(what string) []int64 {
 // name reads an identifier or a name.
 func (p *parser) name(what string) string {
 	if p.tok.kind != tokIdent && p.tok.kind != tokName {
-		p.expected(what)
-	}
-	s := p.tok.text
-	p.next()
-	return s
-}
-
-// word reads an identifier.
-func (p *parser) word(what string) string {
-	if p.tok.kind != tokIdent {
 		p.expected(what)
 	}
 	s := p.tok.text

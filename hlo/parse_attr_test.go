@@ -184,7 +184,7 @@ ENTRY %e (a: f32[2,3], b: (f32[2], f32[])) -> (f32[2], f32[2,3]) {
 			{OutputShapeIndex: []int64{1}, ParameterNumber: 0, Kind: hlopb.Kind_MUST_ALIAS},
 		}},
 		BufferDonor: &hlopb.HloBufferDonorProto{Entries: []*hlopb.HloBufferDonorProto_BufferDonorEntryProto{
-			{ParameterNumber: 1, ParameterShapeIndex: []int64{1}}, {ParameterNumber: 0},
+			{ParameterNumber: 0}, {ParameterNumber: 1, ParameterShapeIndex: []int64{1}},
 		}},
 		FrontendAttributes: &hlopb.FrontendAttributes{Map: map[string]string{"k": "v"}},
 		DebugAttributes: []*hlopb.DebugAttributeTableEntryProto{

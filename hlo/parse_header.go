@@ -1,6 +1,7 @@
 package hlo
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 
@@ -72,6 +73,9 @@ func (p *parser) inputOutputAlias() {
 	slices.SortStableFunc(a.Entries, func(a, b *hlopb.HloInputOutputAliasProto_AliasEntryProto) int {
 		return slices.Compare(a.OutputShapeIndex, b.OutputShapeIndex)
 	})
+	a.Entries = slices.CompactFunc(a.Entries, func(a, b *hlopb.HloInputOutputAliasProto_AliasEntryProto) bool {
+		return slices.Equal(a.OutputShapeIndex, b.OutputShapeIndex) // the first counts
+	})
 	p.m.Attr.InputOutputAlias = a
 }
 
@@ -87,6 +91,14 @@ func (p *parser) bufferDonor() {
 		p.expect(')', "at the end of a buffer donor")
 		d.Entries = append(d.Entries, e)
 	})
+	order := func(a, b *hlopb.HloBufferDonorProto_BufferDonorEntryProto) int {
+		if c := cmp.Compare(a.ParameterNumber, b.ParameterNumber); c != 0 {
+			return c
+		}
+		return slices.Compare(a.ParameterShapeIndex, b.ParameterShapeIndex)
+	}
+	slices.SortFunc(d.Entries, order)
+	d.Entries = slices.CompactFunc(d.Entries, func(a, b *hlopb.HloBufferDonorProto_BufferDonorEntryProto) bool { return order(a, b) == 0 })
 	p.m.Attr.BufferDonor = d
 }
 
@@ -104,6 +116,7 @@ func (p *parser) programShape() *ProgramShape {
 // recoveryTable reads { {"old"} : {"new"}, "module" ... }.
 func (p *parser) recoveryTable() {
 	t := &hlopb.OriginalValueRecoveryTableProto{}
+	seen := map[string]bool{}
 	p.expect('{', "to start a recovery table")
 	for p.tok.kind != '}' {
 		e := &hlopb.OriginalValueRecoveryTableProto_Entry{OldOriginalArray: p.originalArray()}
@@ -113,7 +126,10 @@ func (p *parser) recoveryTable() {
 			pos := p.tok.pos
 			e.RecoveryModule = p.recoveryModule(pos, p.bytes("a module"))
 		}
-		t.Entries = append(t.Entries, e)
+		if old := originalArrayText(e.OldOriginalArray); !seen[old] { // the first counts
+			seen[old] = true
+			t.Entries = append(t.Entries, e)
+		}
 	}
 	p.next()
 	p.m.Attr.OriginalValueRecoveryTable = t
