@@ -2,4 +2,4 @@
 // files. BUILD.bazel files are written by gazelle: `go generate ./bazel`.
 package bazel
 
-//go:generate go run github.com/bazelbuild/bazel-gazelle/cmd/gazelle@v0.47.0 update -external=static -repo_root ..
+//go:generate go run github.com/bazelbuild/bazel-gazelle/cmd/gazelle@v0.47.0 update -external=static -repo_root .. ..
