@@ -79,7 +79,7 @@ func (n *Numerics) fft(in *hlo.Instruction, x *Array) (*Array, error) {
 			contest |= s.Contest
 			work[i/int(inMinor)*int(minor)+i%int(inMinor)] = c
 		}
-		if !usable || n.Bounds && sum > format.Max()/8 {
+		if n.Bounds && (!usable || sum > format.Max()/8) {
 			for i := range outSize {
 				s := undecidedScalar(out.Type)
 				s.Contest = contest

@@ -176,7 +176,7 @@ func (n *Numerics) triangularSolve(a, b *Array, o solveOptions) *Array {
 		}
 		var x matrix
 		var xe bounds
-		if usable {
+		if usable = usable || !n.Bounds; usable {
 			x = substitute(l, c, lower)
 			if n.Bounds {
 				xe, usable = solveBound(l, le, c, ce, lower, t)
@@ -340,7 +340,12 @@ func (n *Numerics) cholesky(a *Array, lower bool) *Array {
 			}
 		}
 		l := newMatrix(size, size)
-		usable = usable && factor(l, m)
+		if !n.Bounds && !factor(l, m) {
+			for i := range l.at {
+				l.at[i] = cmplx.NaN() // as XLA's expander marks a failure
+			}
+		}
+		usable = !n.Bounds || usable && factor(l, m)
 		var le bounds
 		if usable && n.Bounds {
 			le, usable = choleskyBound(l, me, t)
