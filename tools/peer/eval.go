@@ -379,7 +379,7 @@ func (s *subject) keep(dir string) error {
 	if dir == "" || len(s.difference) == 0 {
 		return nil
 	}
-	text := fmt.Sprintf("// %s\n", s.origin)
+	text := fmt.Sprintf("// %s\n// %s\t%s\t%s\t\n", s.origin, s.path, moduleName(s.text), textHash(s.text))
 	for _, d := range s.difference {
 		text += fmt.Sprintf("// %s\n", d)
 	}
@@ -492,7 +492,9 @@ func flatten(v *eval.Value, to []*eval.Array) []*eval.Array {
 }
 
 // readExplained reads the list of explained disagreements: tab-separated
-// source path, module name and reason; lines that start with # are comments.
+// source path, module name, hash of the text (textHash) and reason; lines that
+// start with # are comments. The key is the path with the hash, since names
+// repeat and lines move.
 func readExplained(file string) (map[[2]string]string, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -504,13 +506,16 @@ func readExplained(file string) (map[[2]string]string, error) {
 			continue
 		}
 		f := strings.Split(line, "\t")
-		if len(f) != 3 || f[2] == "" {
-			return nil, fmt.Errorf("%s:%d: want path, module name and reason between tabs", file, n+1)
+		if len(f) != 4 || f[3] == "" {
+			return nil, fmt.Errorf("%s:%d: want path, module name, hash and reason between tabs", file, n+1)
 		}
-		reasons[[2]string{f[0], f[1]}] = f[2]
+		reasons[[2]string{f[0], f[2]}] = f[3]
 	}
 	return reasons, nil
 }
+
+// textHash is the start of the SHA-256 of a module's text.
+func textHash(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(text)))[:12] }
 
 // moduleName is the name in the header, or "" without one.
 func moduleName(text string) string {
@@ -578,7 +583,7 @@ func writeEvalReport(w io.Writer, c evalConfig, subjects []*subject, reasons map
 			}
 			continue
 		}
-		key := [2]string{s.path, moduleName(s.text)}
+		key := [2]string{s.path, textHash(s.text)}
 		if reasons[key] != "" {
 			explained++
 			used[key] = true
@@ -589,7 +594,7 @@ func writeEvalReport(w io.Writer, c evalConfig, subjects []*subject, reasons map
 		for _, d := range s.difference {
 			lines = append(lines, d.String())
 		}
-		disagree.add(s.origin, opcodesOf(s.text), key[1]+"\n    "+strings.Join(lines, "\n    "))
+		disagree.add(s.origin, opcodesOf(s.text), moduleName(s.text)+" "+key[1]+"\n    "+strings.Join(lines, "\n    "))
 	}
 	if ran == 0 {
 		return false, errors.New("no build ran any module")
