@@ -104,7 +104,7 @@ func (r *run) work(ctx context.Context, c *fuzz.Case) caseReport {
 	found = foldContested(found)
 	for i := range found {
 		if found[i].Blocking {
-			k.minimise(ctx, &found[i], maxProbes)
+			k.minimise(ctx, &found[i], r.cfg.Probes)
 		}
 	}
 	for _, a := range report.answers {

@@ -48,6 +48,9 @@ type Config struct {
 	// TempDir makes a new directory for dumps and a function that removes it.
 	// Required with Passes.
 	TempDir func() (dir string, remove func(), err error)
+	// Probes is the number of smaller programs tried for each blocking finding;
+	// 0 leaves programs as they are.
+	Probes int
 	// Progress is told after every case, from one goroutine at a time; may be
 	// nil.
 	Progress func(Progress)

@@ -11,10 +11,10 @@ import (
 	"github.com/passgate/passgate/xla/worker"
 )
 
-// maxProbes bounds the work of minimising one finding in a check: a count, not
-// a time, so that the result does not depend on the machine. A probe runs both
-// builds once, 30 to 100 ms for a small program.
-const maxProbes = 400
+// DefaultProbes bounds the work of minimising one finding in a check: a count,
+// not a time, so that the result does not depend on the machine. A probe runs
+// both builds once, 30 to 100 ms for a small program.
+const DefaultProbes = 400
 
 // minimise looks for the smallest program that shows a blocking finding.
 func (k *caseRun) minimise(ctx context.Context, f *observedFinding, probes int) {

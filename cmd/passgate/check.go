@@ -23,6 +23,7 @@ type checkCmd struct {
 	Cases  []string      `help:"Files or directories of cases (.case, .hlo)." required:"" sep:"none" placeholder:"DIR"`
 	Passes []string      `help:"Passes in focus, instead of a change." placeholder:"NAME" xor:"change"`
 	Budget time.Duration `help:"Start no further case after this time; 0 is no limit." default:"0s"`
+	Probes int           `help:"Smaller programs to try for each blocking finding." default:"400"`
 	Shard  string        `help:"Run only every Nth case, from the Ith." placeholder:"I/N"`
 	Out    string        `help:"Directory for the reports." default:"passgate-out" placeholder:"DIR"`
 	JSON   bool          `help:"Print one JSON object per case."`
@@ -59,7 +60,7 @@ func (c *checkCmd) Run(a *app) error {
 	if err := c.runFlags.check(); err != nil {
 		return err
 	}
-	cfg := gate.Config{Seed: c.Seed, Workers: c.workers(), Timeout: c.Timeout, Budget: c.Budget, Now: a.now}
+	cfg := gate.Config{Seed: c.Seed, Workers: c.workers(), Timeout: c.Timeout, Budget: c.Budget, Probes: c.Probes, Now: a.now}
 	var err error
 	if cfg.Shard, cfg.Shards, err = parseShard(c.Shard); err != nil {
 		return err

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -19,7 +18,7 @@ import (
 // executable) and for the commands of transcripts.
 func TestMain(m *testing.M) {
 	if os.Getenv("PASSGATE_TRANSCRIPT") != "" || len(os.Args) > 1 && os.Args[1] == "worker" {
-		os.Exit(execute(context.Background(), os.Args[1:]))
+		main()
 	}
 	os.Exit(m.Run())
 }
