@@ -41,8 +41,10 @@ func (in *Instruction) groupMode() (int, error) {
 	return crossBoth, nil
 }
 
-// maxGroupIDs bounds the ids that replica groups in short form stand for.
-const maxGroupIDs = 1 << 20
+// maxGroupIDs bounds the ids that replica groups in short form stand for, and
+// the tiles of a sharding: more devices than any machine has, and few enough
+// for a hostile module.
+const maxGroupIDs = 1 << 16
 
 // ReplicaGroups are the replica groups of a collective, whichever form the
 // wire holds them in: lists, iota (xla/hlo/ir/replica_group.h) or mesh axes;
@@ -68,7 +70,7 @@ func (in *Instruction) ReplicaGroups() ([][]int64, error) {
 		return meshGroups(l)
 	}
 	list := a.GetCollectiveDeviceList().GetReplicaGroups()
-	if len(list) == 0 {
+	if len(list) == 0 { // the oldest form, in a module made by hand
 		list = a.GetReplicaGroups()
 	}
 	var groups [][]int64

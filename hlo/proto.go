@@ -106,8 +106,8 @@ func localID(id int64) int32 { return int32(id) }
 // What an older or newer build writes differently is brought to one form:
 // deduplicated payloads are put where they are used, the comparison fields
 // are both filled, deprecated opcodes (less-than, ...), the boolean
-// is_cross_program_prefetch and all_reduce_id are replaced by what stands for
-// them now.
+// is_cross_program_prefetch, all_reduce_id and replica_groups are replaced by
+// what stands for them now.
 func FromProto(p *hlopb.HloModuleProto) (*Module, error) {
 	if p == nil {
 		return nil, errors.New("hlo: module is missing")
@@ -365,6 +365,36 @@ func (r *protoReader) upgrade(in *Instruction, p *hlopb.HloInstructionProto, dir
 			a.ChannelId, a.AllReduceId = a.AllReduceId, 0
 		}
 	}
+	return in.upgradeGroups()
+}
+
+// upgradeGroups brings replica groups to the form of the newest builds: in
+// the oneof replica_group_list alone. Up to 2024 they were in replica_groups,
+// in 2025 iota lists were inside collective_device_list.
+func (in *Instruction) upgradeGroups() error {
+	a := in.Attr
+	if l := a.GetCollectiveDeviceList(); l.GetIotaReplicaGroupList() != nil {
+		if len(l.ReplicaGroups) > 0 {
+			return errors.New("collective_device_list holds two forms of replica groups")
+		}
+		a.ReplicaGroupList = &hlopb.HloInstructionProto_IotaCollectiveDeviceList{IotaCollectiveDeviceList: l.IotaReplicaGroupList}
+	}
+	old := a.ReplicaGroups
+	if len(old) == 0 {
+		return nil
+	}
+	a.ReplicaGroups = nil
+	if a.ReplicaGroupList == nil {
+		a.ReplicaGroupList = &hlopb.HloInstructionProto_CollectiveDeviceList{CollectiveDeviceList: &hlopb.CollectiveDeviceListProto{ReplicaGroups: old}}
+		return nil
+	}
+	groups, err := in.ReplicaGroups()
+	if err != nil {
+		return err
+	}
+	if !slices.EqualFunc(old, groups, func(g *hlopb.ReplicaGroup, ids []int64) bool { return slices.Equal(g.GetReplicaIds(), ids) }) {
+		return errors.New("replica_groups and the newer form of the replica groups contradict each other")
+	}
 	return nil
 }
 
@@ -443,8 +473,9 @@ func firstOutOfOrder(list []*Instruction) *Instruction {
 // the module's own order where that order allows it. Names are made valid and
 // unique as UniquifyNames does, if they are not already. An array without a
 // layout gets the row-major one, as every shape that XLA's text parser makes;
-// shapes of EntryLayout without one stay so: XLA chooses. The proto shares no
-// memory with m.
+// shapes of EntryLayout without one stay so: XLA chooses. What older and newer
+// builds read from different fields is in both: the order of comparisons, and
+// replica groups. The proto shares no memory with m.
 //
 // An error says which instruction cannot be written: a cycle, an operand or
 // computation outside the module, a schedule out of order, a missing root.
@@ -763,6 +794,14 @@ func (w *protoWriter) instruction(in *Instruction) (*hlopb.HloInstructionProto, 
 			return nil, fmt.Errorf("operand layout: %w", err)
 		}
 		ip.OperandShapesWithLayout = append(ip.OperandShapesWithLayout, s.proto(true))
+	}
+	if ip.ReplicaGroupList != nil && len(ip.ReplicaGroups) == 0 {
+		groups, err := in.ReplicaGroups()
+		if err == nil { // what is wrong with them is Verify's to say
+			for _, g := range groups {
+				ip.ReplicaGroups = append(ip.ReplicaGroups, &hlopb.ReplicaGroup{ReplicaIds: slices.Clone(g)})
+			}
+		}
 	}
 	if in.Op == OpCompare && len(in.Operands) > 0 {
 		full := &Instruction{Op: OpCompare, Operands: in.Operands, Attr: ip}

@@ -380,6 +380,105 @@ func TestUpgrades(t *testing.T) {
 	}
 }
 
+// TestReplicaGroups: every form is read, the newest is kept, and the oldest
+// is written beside it.
+func TestReplicaGroups(t *testing.T) {
+	iota := &hlopb.IotaReplicaGroupListProto{NumReplicaGroups: 2, NumDevicesPerGroup: 2, IotaReshapeDims: []int64{2, 2}, IotaTransposePerm: []int32{1, 0}}
+	list := []*hlopb.ReplicaGroup{{ReplicaIds: []int64{0, 2}}, {ReplicaIds: []int64{1, 3}}}
+	mesh := func(axes ...*hlopb.AxisRefProto) *hlopb.MeshAxesReplicaGroupListProto {
+		return &hlopb.MeshAxesReplicaGroupListProto{Axes: axes, Mesh: &hlopb.MeshProto{Axes: []*hlopb.MeshProto_MeshAxis{
+			{Name: "a", Size: 2}, {Name: "b", Size: 2}}}}
+	}
+	type list1 = hlopb.HloInstructionProto_CollectiveDeviceList
+	type list2 = hlopb.HloInstructionProto_IotaCollectiveDeviceList
+	type list3 = hlopb.HloInstructionProto_MeshAxesReplicaGroupList
+	for _, row := range []struct {
+		name string
+		put  func(p *hlopb.HloInstructionProto)
+		want string // groups, or the error
+	}{
+		{"oldest", func(p *hlopb.HloInstructionProto) { p.ReplicaGroups = list }, "[[0 2] [1 3]]"},
+		{"list", func(p *hlopb.HloInstructionProto) {
+			p.ReplicaGroupList = &list1{CollectiveDeviceList: &hlopb.CollectiveDeviceListProto{ReplicaGroups: list}}
+		}, "[[0 2] [1 3]]"},
+		{"iota of 2025", func(p *hlopb.HloInstructionProto) {
+			p.ReplicaGroupList = &list1{CollectiveDeviceList: &hlopb.CollectiveDeviceListProto{IotaReplicaGroupList: iota}}
+		}, "[[0 2] [1 3]]"},
+		{"iota", func(p *hlopb.HloInstructionProto) { p.ReplicaGroupList = &list2{IotaCollectiveDeviceList: iota} }, "[[0 2] [1 3]]"},
+		{"both", func(p *hlopb.HloInstructionProto) {
+			p.ReplicaGroups, p.ReplicaGroupList = list, &list2{IotaCollectiveDeviceList: iota}
+		}, "[[0 2] [1 3]]"},
+		{"first axis of a mesh", func(p *hlopb.HloInstructionProto) {
+			p.ReplicaGroupList = &list3{MeshAxesReplicaGroupList: mesh(&hlopb.AxisRefProto{MeshAxisIndex: 0})}
+		}, "[[0 2] [1 3]]"},
+		{"second axis of a mesh", func(p *hlopb.HloInstructionProto) {
+			p.ReplicaGroupList = &list3{MeshAxesReplicaGroupList: mesh(&hlopb.AxisRefProto{MeshAxisIndex: 1})}
+		}, "[[0 1] [2 3]]"},
+		{"both axes, the second first", func(p *hlopb.HloInstructionProto) {
+			p.ReplicaGroupList = &list3{MeshAxesReplicaGroupList: mesh(&hlopb.AxisRefProto{MeshAxisIndex: 1}, &hlopb.AxisRefProto{MeshAxisIndex: 0})}
+		}, "[[0 2 1 3]]"},
+		{"part of an axis", func(p *hlopb.HloInstructionProto) {
+			m := mesh(&hlopb.AxisRefProto{MeshAxisIndex: 0, SubAxisInfo: &hlopb.AxisRefProto_SubAxis{PreSize: 2, Size: 2}})
+			m.Mesh.Axes = []*hlopb.MeshProto_MeshAxis{{Name: "a", Size: 8}}
+			p.ReplicaGroupList = &list3{MeshAxesReplicaGroupList: m}
+		}, "[[0 2] [1 3] [4 6] [5 7]]"},
+		{"mesh of named devices", func(p *hlopb.HloInstructionProto) {
+			m := mesh(&hlopb.AxisRefProto{MeshAxisIndex: 1})
+			m.Mesh.DeviceIds = []int64{3, 2, 1, 0}
+			p.ReplicaGroupList = &list3{MeshAxesReplicaGroupList: m}
+		}, "[[3 2] [1 0]]"},
+		{"mesh of transposed devices", func(p *hlopb.HloInstructionProto) {
+			m := mesh(&hlopb.AxisRefProto{MeshAxisIndex: 1})
+			m.Mesh.IotaTransform = &hlopb.MeshProto_IotaTransform{ReshapeDims: []int64{2, 2}, TransposePerm: []int64{1, 0}}
+			p.ReplicaGroupList = &list3{MeshAxesReplicaGroupList: m}
+		}, "[[0 2] [1 3]]"},
+		{"contradiction", func(p *hlopb.HloInstructionProto) {
+			p.ReplicaGroups, p.ReplicaGroupList = list[:1], &list2{IotaCollectiveDeviceList: iota}
+		}, "contradict"},
+		{"two forms", func(p *hlopb.HloInstructionProto) {
+			p.ReplicaGroupList = &list1{CollectiveDeviceList: &hlopb.CollectiveDeviceListProto{IotaReplicaGroupList: iota, ReplicaGroups: list}}
+		}, "two forms"},
+	} {
+		p := small(t)
+		p.HostProgramShape = nil
+		e := p.Computations[1]
+		e.Instructions = e.Instructions[:2]
+		e.RootId = e.Instructions[1].Id
+		in := e.Instructions[1]
+		in.Opcode, in.CalledComputationIds, in.FusionKind = "all-to-all", nil, ""
+		in.Dimensions = []int64{0}
+		row.put(in)
+		m, err := FromProto(p)
+		if err != nil {
+			if !strings.Contains(err.Error(), row.want) {
+				t.Errorf("%s: %v", row.name, err)
+			}
+			continue
+		}
+		got, err := m.Entry.Root.ReplicaGroups()
+		if err != nil || fmt.Sprint(got) != row.want {
+			t.Errorf("%s: groups %v, %v", row.name, got, err)
+		}
+		if a := m.Entry.Root.Attr; len(a.ReplicaGroups) > 0 || a.GetCollectiveDeviceList().GetIotaReplicaGroupList() != nil {
+			t.Errorf("%s: an old form is kept: %v", row.name, a)
+		}
+		if err := Verify(m); err != nil {
+			t.Errorf("%s: %v", row.name, err)
+		}
+		q, err := m.ToProto()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var old [][]int64
+		for _, g := range q.Computations[1].Instructions[1].ReplicaGroups {
+			old = append(old, g.ReplicaIds)
+		}
+		if fmt.Sprint(old) != row.want {
+			t.Errorf("%s: for old builds %v", row.name, old)
+		}
+	}
+}
+
 // TestUnknownFields puts a field that the schema lacks into every message of
 // a module: each must come back and be named, or be refused.
 func TestUnknownFields(t *testing.T) {

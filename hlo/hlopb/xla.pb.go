@@ -5966,10 +5966,11 @@ func (x *Statistic) GetStatVal() float64 {
 }
 
 type CollectiveDeviceListProto struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	ReplicaGroups []*ReplicaGroup        `protobuf:"bytes,1,rep,name=replica_groups,json=replicaGroups,proto3" json:"replica_groups,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state                protoimpl.MessageState     `protogen:"open.v1"`
+	ReplicaGroups        []*ReplicaGroup            `protobuf:"bytes,1,rep,name=replica_groups,json=replicaGroups,proto3" json:"replica_groups,omitempty"`
+	IotaReplicaGroupList *IotaReplicaGroupListProto `protobuf:"bytes,2,opt,name=iota_replica_group_list,json=iotaReplicaGroupList,proto3" json:"iota_replica_group_list,omitempty"`
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
 }
 
 func (x *CollectiveDeviceListProto) Reset() {
@@ -6005,6 +6006,13 @@ func (*CollectiveDeviceListProto) Descriptor() ([]byte, []int) {
 func (x *CollectiveDeviceListProto) GetReplicaGroups() []*ReplicaGroup {
 	if x != nil {
 		return x.ReplicaGroups
+	}
+	return nil
+}
+
+func (x *CollectiveDeviceListProto) GetIotaReplicaGroupList() *IotaReplicaGroupListProto {
+	if x != nil {
+		return x.IotaReplicaGroupList
 	}
 	return nil
 }
@@ -10236,9 +10244,10 @@ const file_xla_proto_rawDesc = "" +
 	"statistics\"C\n" +
 	"\tStatistic\x12\x1b\n" +
 	"\tstat_name\x18\x01 \x01(\tR\bstatName\x12\x19\n" +
-	"\bstat_val\x18\x02 \x01(\x01R\astatVal\"^\n" +
+	"\bstat_val\x18\x02 \x01(\x01R\astatVal\"\xbe\x01\n" +
 	"\x19CollectiveDeviceListProto\x12A\n" +
-	"\x0ereplica_groups\x18\x01 \x03(\v2\x1a.passgate.xla.ReplicaGroupR\rreplicaGroups\"\xd8\x01\n" +
+	"\x0ereplica_groups\x18\x01 \x03(\v2\x1a.passgate.xla.ReplicaGroupR\rreplicaGroups\x12^\n" +
+	"\x17iota_replica_group_list\x18\x02 \x01(\v2'.passgate.xla.IotaReplicaGroupListProtoR\x14iotaReplicaGroupList\"\xd8\x01\n" +
 	"\x19IotaReplicaGroupListProto\x12,\n" +
 	"\x12num_replica_groups\x18\x01 \x01(\x03R\x10numReplicaGroups\x121\n" +
 	"\x15num_devices_per_group\x18\x02 \x01(\x03R\x12numDevicesPerGroup\x12*\n" +
@@ -10876,73 +10885,74 @@ var file_xla_proto_depIdxs = []int32{
 	105, // 103: passgate.xla.FrontendAttributes.map:type_name -> passgate.xla.FrontendAttributes.MapEntry
 	63,  // 104: passgate.xla.StatisticsViz.statistics:type_name -> passgate.xla.Statistic
 	53,  // 105: passgate.xla.CollectiveDeviceListProto.replica_groups:type_name -> passgate.xla.ReplicaGroup
-	51,  // 106: passgate.xla.MeshAxesReplicaGroupListProto.mesh:type_name -> passgate.xla.MeshProto
-	52,  // 107: passgate.xla.MeshAxesReplicaGroupListProto.axes:type_name -> passgate.xla.AxisRefProto
-	68,  // 108: passgate.xla.OriginalValueProto.elements:type_name -> passgate.xla.OriginalValueElementProto
-	69,  // 109: passgate.xla.OriginalValueElementProto.original_array:type_name -> passgate.xla.OriginalArrayProto
-	27,  // 110: passgate.xla.ResultAccuracy.mode:type_name -> passgate.xla.ResultAccuracy.Mode
-	106, // 111: passgate.xla.ResultAccuracy.tolerance:type_name -> passgate.xla.ResultAccuracy.Tolerance
-	107, // 112: passgate.xla.SparsityConfig.lhs:type_name -> passgate.xla.SparsityConfig.TensorSparsityConfig
-	107, // 113: passgate.xla.SparsityConfig.rhs:type_name -> passgate.xla.SparsityConfig.TensorSparsityConfig
-	35,  // 114: passgate.xla.ProgramShapeProto.parameters:type_name -> passgate.xla.ShapeProto
-	35,  // 115: passgate.xla.ProgramShapeProto.result:type_name -> passgate.xla.ShapeProto
-	109, // 116: passgate.xla.HloScheduleProto.sequences:type_name -> passgate.xla.HloScheduleProto.SequencesEntry
-	110, // 117: passgate.xla.HloInputOutputAliasProto.entries:type_name -> passgate.xla.HloInputOutputAliasProto.AliasEntryProto
-	111, // 118: passgate.xla.HloBufferDonorProto.entries:type_name -> passgate.xla.HloBufferDonorProto.BufferDonorEntryProto
-	112, // 119: passgate.xla.DeviceAssignmentProto.computation_devices:type_name -> passgate.xla.DeviceAssignmentProto.ComputationDevice
-	113, // 120: passgate.xla.StackFrameIndexProto.file_locations:type_name -> passgate.xla.StackFrameIndexProto.FileLocation
-	114, // 121: passgate.xla.StackFrameIndexProto.stack_frames:type_name -> passgate.xla.StackFrameIndexProto.StackFrame
-	115, // 122: passgate.xla.OriginalValueRecoveryTableProto.entries:type_name -> passgate.xla.OriginalValueRecoveryTableProto.Entry
-	69,  // 123: passgate.xla.DebugAttributeTableEntryProto.original_array:type_name -> passgate.xla.OriginalArrayProto
-	81,  // 124: passgate.xla.DebugAttributeTableEntryProto.debug_attributes:type_name -> passgate.xla.DebugAttributesProto
-	28,  // 125: passgate.xla.DebugAttributesProto.log_mode:type_name -> passgate.xla.DebugAttributesProto.DebugLogModeProto
-	32,  // 126: passgate.xla.HloProto.hlo_module:type_name -> passgate.xla.HloModuleProto
-	83,  // 127: passgate.xla.HloProto.buffer_assignment:type_name -> passgate.xla.BufferAssignmentProto
-	84,  // 128: passgate.xla.BufferAssignmentProto.logical_buffers:type_name -> passgate.xla.LogicalBufferProto
-	116, // 129: passgate.xla.BufferAssignmentProto.buffer_aliases:type_name -> passgate.xla.BufferAssignmentProto.BufferAlias
-	85,  // 130: passgate.xla.BufferAssignmentProto.buffer_allocations:type_name -> passgate.xla.BufferAllocationProto
-	86,  // 131: passgate.xla.BufferAssignmentProto.heap_simulator_traces:type_name -> passgate.xla.HeapSimulatorTrace
-	117, // 132: passgate.xla.BufferAssignmentProto.peak_buffers:type_name -> passgate.xla.BufferAssignmentProto.PeakBuffers
-	118, // 133: passgate.xla.LogicalBufferProto.defined_at:type_name -> passgate.xla.LogicalBufferProto.Location
-	119, // 134: passgate.xla.BufferAllocationProto.assigned:type_name -> passgate.xla.BufferAllocationProto.Assigned
-	120, // 135: passgate.xla.HeapSimulatorTrace.events:type_name -> passgate.xla.HeapSimulatorTrace.Event
-	88,  // 136: passgate.xla.HloModuleMetadataProto.pass_metadata:type_name -> passgate.xla.HloPassMetadata
-	89,  // 137: passgate.xla.HloPassMetadata.kv_metrics:type_name -> passgate.xla.KeyValueMetric
-	35,  // 138: passgate.xla.CompileOptionsProto.argument_layouts:type_name -> passgate.xla.ShapeProto
-	91,  // 139: passgate.xla.CompileOptionsProto.executable_build_options:type_name -> passgate.xla.ExecutableBuildOptionsProto
-	121, // 140: passgate.xla.CompileOptionsProto.env_option_overrides:type_name -> passgate.xla.CompileOptionsProto.EnvOptionOverridesEntry
-	24,  // 141: passgate.xla.CompileOptionsProto.matrix_unit_operand_precision:type_name -> passgate.xla.PrecisionConfig.Precision
-	35,  // 142: passgate.xla.ExecutableBuildOptionsProto.result_layout:type_name -> passgate.xla.ShapeProto
-	31,  // 143: passgate.xla.ExecutableBuildOptionsProto.debug_options:type_name -> passgate.xla.DebugOptions
-	77,  // 144: passgate.xla.ExecutableBuildOptionsProto.device_assignment:type_name -> passgate.xla.DeviceAssignmentProto
-	92,  // 145: passgate.xla.ExecutableBuildOptionsProto.comp_envs:type_name -> passgate.xla.CompilationEnvironmentsProto
-	30,  // 146: passgate.xla.ExecutableBuildOptionsProto.optimization_level:type_name -> passgate.xla.ExecutionOptions.EffortLevel
-	30,  // 147: passgate.xla.ExecutableBuildOptionsProto.memory_fitting_level:type_name -> passgate.xla.ExecutionOptions.EffortLevel
-	94,  // 148: passgate.xla.ExecutableBuildOptionsProto.gpu_topology:type_name -> passgate.xla.GpuTopologyProto
-	95,  // 149: passgate.xla.GpuTopologyProto.host_target_machine_options:type_name -> passgate.xla.CpuTargetMachineOptionsProto
-	20,  // 150: passgate.xla.HloModuleProto.ProfileInfo.profile_type:type_name -> passgate.xla.HloModuleProto.ProfileType
-	3,   // 151: passgate.xla.HloModuleProto.ProfileInfo.profile_source:type_name -> passgate.xla.ProfileSource
-	4,   // 152: passgate.xla.HloModuleProto.ProfileInfo.compilation_event:type_name -> passgate.xla.CompilationEvent
-	5,   // 153: passgate.xla.HloModuleProto.ProfileInfo.profile_generation_strategy:type_name -> passgate.xla.ProfileGenerationStrategy
-	2,   // 154: passgate.xla.OpMetadata.ProfileInfo.profile_type:type_name -> passgate.xla.ProfileType
-	3,   // 155: passgate.xla.OpMetadata.ProfileInfo.profile_source:type_name -> passgate.xla.ProfileSource
-	4,   // 156: passgate.xla.OpMetadata.ProfileInfo.compilation_event:type_name -> passgate.xla.CompilationEvent
-	5,   // 157: passgate.xla.OpMetadata.ProfileInfo.profile_generation_strategy:type_name -> passgate.xla.ProfileGenerationStrategy
-	52,  // 158: passgate.xla.NamedShardingProto.DimensionSharding.axes:type_name -> passgate.xla.AxisRefProto
-	108, // 159: passgate.xla.HloScheduleProto.SequencesEntry.value:type_name -> passgate.xla.HloScheduleProto.InstructionSequence
-	14,  // 160: passgate.xla.HloInputOutputAliasProto.AliasEntryProto.kind:type_name -> passgate.xla.Kind
-	69,  // 161: passgate.xla.OriginalValueRecoveryTableProto.Entry.old_original_array:type_name -> passgate.xla.OriginalArrayProto
-	69,  // 162: passgate.xla.OriginalValueRecoveryTableProto.Entry.new_original_array:type_name -> passgate.xla.OriginalArrayProto
-	32,  // 163: passgate.xla.OriginalValueRecoveryTableProto.Entry.recovery_module:type_name -> passgate.xla.HloModuleProto
-	118, // 164: passgate.xla.BufferAssignmentProto.BufferAlias.location:type_name -> passgate.xla.LogicalBufferProto.Location
-	0,   // 165: passgate.xla.BufferAllocationProto.Assigned.element_type:type_name -> passgate.xla.PrimitiveType
-	29,  // 166: passgate.xla.HeapSimulatorTrace.Event.kind:type_name -> passgate.xla.HeapSimulatorTrace.Event.Kind
-	96,  // 167: passgate.xla.CompileOptionsProto.EnvOptionOverridesEntry.value:type_name -> passgate.xla.OptionOverrideProto
-	168, // [168:168] is the sub-list for method output_type
-	168, // [168:168] is the sub-list for method input_type
-	168, // [168:168] is the sub-list for extension type_name
-	168, // [168:168] is the sub-list for extension extendee
-	0,   // [0:168] is the sub-list for field type_name
+	65,  // 106: passgate.xla.CollectiveDeviceListProto.iota_replica_group_list:type_name -> passgate.xla.IotaReplicaGroupListProto
+	51,  // 107: passgate.xla.MeshAxesReplicaGroupListProto.mesh:type_name -> passgate.xla.MeshProto
+	52,  // 108: passgate.xla.MeshAxesReplicaGroupListProto.axes:type_name -> passgate.xla.AxisRefProto
+	68,  // 109: passgate.xla.OriginalValueProto.elements:type_name -> passgate.xla.OriginalValueElementProto
+	69,  // 110: passgate.xla.OriginalValueElementProto.original_array:type_name -> passgate.xla.OriginalArrayProto
+	27,  // 111: passgate.xla.ResultAccuracy.mode:type_name -> passgate.xla.ResultAccuracy.Mode
+	106, // 112: passgate.xla.ResultAccuracy.tolerance:type_name -> passgate.xla.ResultAccuracy.Tolerance
+	107, // 113: passgate.xla.SparsityConfig.lhs:type_name -> passgate.xla.SparsityConfig.TensorSparsityConfig
+	107, // 114: passgate.xla.SparsityConfig.rhs:type_name -> passgate.xla.SparsityConfig.TensorSparsityConfig
+	35,  // 115: passgate.xla.ProgramShapeProto.parameters:type_name -> passgate.xla.ShapeProto
+	35,  // 116: passgate.xla.ProgramShapeProto.result:type_name -> passgate.xla.ShapeProto
+	109, // 117: passgate.xla.HloScheduleProto.sequences:type_name -> passgate.xla.HloScheduleProto.SequencesEntry
+	110, // 118: passgate.xla.HloInputOutputAliasProto.entries:type_name -> passgate.xla.HloInputOutputAliasProto.AliasEntryProto
+	111, // 119: passgate.xla.HloBufferDonorProto.entries:type_name -> passgate.xla.HloBufferDonorProto.BufferDonorEntryProto
+	112, // 120: passgate.xla.DeviceAssignmentProto.computation_devices:type_name -> passgate.xla.DeviceAssignmentProto.ComputationDevice
+	113, // 121: passgate.xla.StackFrameIndexProto.file_locations:type_name -> passgate.xla.StackFrameIndexProto.FileLocation
+	114, // 122: passgate.xla.StackFrameIndexProto.stack_frames:type_name -> passgate.xla.StackFrameIndexProto.StackFrame
+	115, // 123: passgate.xla.OriginalValueRecoveryTableProto.entries:type_name -> passgate.xla.OriginalValueRecoveryTableProto.Entry
+	69,  // 124: passgate.xla.DebugAttributeTableEntryProto.original_array:type_name -> passgate.xla.OriginalArrayProto
+	81,  // 125: passgate.xla.DebugAttributeTableEntryProto.debug_attributes:type_name -> passgate.xla.DebugAttributesProto
+	28,  // 126: passgate.xla.DebugAttributesProto.log_mode:type_name -> passgate.xla.DebugAttributesProto.DebugLogModeProto
+	32,  // 127: passgate.xla.HloProto.hlo_module:type_name -> passgate.xla.HloModuleProto
+	83,  // 128: passgate.xla.HloProto.buffer_assignment:type_name -> passgate.xla.BufferAssignmentProto
+	84,  // 129: passgate.xla.BufferAssignmentProto.logical_buffers:type_name -> passgate.xla.LogicalBufferProto
+	116, // 130: passgate.xla.BufferAssignmentProto.buffer_aliases:type_name -> passgate.xla.BufferAssignmentProto.BufferAlias
+	85,  // 131: passgate.xla.BufferAssignmentProto.buffer_allocations:type_name -> passgate.xla.BufferAllocationProto
+	86,  // 132: passgate.xla.BufferAssignmentProto.heap_simulator_traces:type_name -> passgate.xla.HeapSimulatorTrace
+	117, // 133: passgate.xla.BufferAssignmentProto.peak_buffers:type_name -> passgate.xla.BufferAssignmentProto.PeakBuffers
+	118, // 134: passgate.xla.LogicalBufferProto.defined_at:type_name -> passgate.xla.LogicalBufferProto.Location
+	119, // 135: passgate.xla.BufferAllocationProto.assigned:type_name -> passgate.xla.BufferAllocationProto.Assigned
+	120, // 136: passgate.xla.HeapSimulatorTrace.events:type_name -> passgate.xla.HeapSimulatorTrace.Event
+	88,  // 137: passgate.xla.HloModuleMetadataProto.pass_metadata:type_name -> passgate.xla.HloPassMetadata
+	89,  // 138: passgate.xla.HloPassMetadata.kv_metrics:type_name -> passgate.xla.KeyValueMetric
+	35,  // 139: passgate.xla.CompileOptionsProto.argument_layouts:type_name -> passgate.xla.ShapeProto
+	91,  // 140: passgate.xla.CompileOptionsProto.executable_build_options:type_name -> passgate.xla.ExecutableBuildOptionsProto
+	121, // 141: passgate.xla.CompileOptionsProto.env_option_overrides:type_name -> passgate.xla.CompileOptionsProto.EnvOptionOverridesEntry
+	24,  // 142: passgate.xla.CompileOptionsProto.matrix_unit_operand_precision:type_name -> passgate.xla.PrecisionConfig.Precision
+	35,  // 143: passgate.xla.ExecutableBuildOptionsProto.result_layout:type_name -> passgate.xla.ShapeProto
+	31,  // 144: passgate.xla.ExecutableBuildOptionsProto.debug_options:type_name -> passgate.xla.DebugOptions
+	77,  // 145: passgate.xla.ExecutableBuildOptionsProto.device_assignment:type_name -> passgate.xla.DeviceAssignmentProto
+	92,  // 146: passgate.xla.ExecutableBuildOptionsProto.comp_envs:type_name -> passgate.xla.CompilationEnvironmentsProto
+	30,  // 147: passgate.xla.ExecutableBuildOptionsProto.optimization_level:type_name -> passgate.xla.ExecutionOptions.EffortLevel
+	30,  // 148: passgate.xla.ExecutableBuildOptionsProto.memory_fitting_level:type_name -> passgate.xla.ExecutionOptions.EffortLevel
+	94,  // 149: passgate.xla.ExecutableBuildOptionsProto.gpu_topology:type_name -> passgate.xla.GpuTopologyProto
+	95,  // 150: passgate.xla.GpuTopologyProto.host_target_machine_options:type_name -> passgate.xla.CpuTargetMachineOptionsProto
+	20,  // 151: passgate.xla.HloModuleProto.ProfileInfo.profile_type:type_name -> passgate.xla.HloModuleProto.ProfileType
+	3,   // 152: passgate.xla.HloModuleProto.ProfileInfo.profile_source:type_name -> passgate.xla.ProfileSource
+	4,   // 153: passgate.xla.HloModuleProto.ProfileInfo.compilation_event:type_name -> passgate.xla.CompilationEvent
+	5,   // 154: passgate.xla.HloModuleProto.ProfileInfo.profile_generation_strategy:type_name -> passgate.xla.ProfileGenerationStrategy
+	2,   // 155: passgate.xla.OpMetadata.ProfileInfo.profile_type:type_name -> passgate.xla.ProfileType
+	3,   // 156: passgate.xla.OpMetadata.ProfileInfo.profile_source:type_name -> passgate.xla.ProfileSource
+	4,   // 157: passgate.xla.OpMetadata.ProfileInfo.compilation_event:type_name -> passgate.xla.CompilationEvent
+	5,   // 158: passgate.xla.OpMetadata.ProfileInfo.profile_generation_strategy:type_name -> passgate.xla.ProfileGenerationStrategy
+	52,  // 159: passgate.xla.NamedShardingProto.DimensionSharding.axes:type_name -> passgate.xla.AxisRefProto
+	108, // 160: passgate.xla.HloScheduleProto.SequencesEntry.value:type_name -> passgate.xla.HloScheduleProto.InstructionSequence
+	14,  // 161: passgate.xla.HloInputOutputAliasProto.AliasEntryProto.kind:type_name -> passgate.xla.Kind
+	69,  // 162: passgate.xla.OriginalValueRecoveryTableProto.Entry.old_original_array:type_name -> passgate.xla.OriginalArrayProto
+	69,  // 163: passgate.xla.OriginalValueRecoveryTableProto.Entry.new_original_array:type_name -> passgate.xla.OriginalArrayProto
+	32,  // 164: passgate.xla.OriginalValueRecoveryTableProto.Entry.recovery_module:type_name -> passgate.xla.HloModuleProto
+	118, // 165: passgate.xla.BufferAssignmentProto.BufferAlias.location:type_name -> passgate.xla.LogicalBufferProto.Location
+	0,   // 166: passgate.xla.BufferAllocationProto.Assigned.element_type:type_name -> passgate.xla.PrimitiveType
+	29,  // 167: passgate.xla.HeapSimulatorTrace.Event.kind:type_name -> passgate.xla.HeapSimulatorTrace.Event.Kind
+	96,  // 168: passgate.xla.CompileOptionsProto.EnvOptionOverridesEntry.value:type_name -> passgate.xla.OptionOverrideProto
+	169, // [169:169] is the sub-list for method output_type
+	169, // [169:169] is the sub-list for method input_type
+	169, // [169:169] is the sub-list for extension type_name
+	169, // [169:169] is the sub-list for extension extendee
+	0,   // [0:169] is the sub-list for field type_name
 }
 
 func init() { file_xla_proto_init() }

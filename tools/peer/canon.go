@@ -337,6 +337,9 @@ func dropDefaults(m protoreflect.Message) {
 		if order := m.ComparisonOrder; order == "PARTIAL" && m.ComparisonType == "FLOAT" || order == "TOTAL" && m.ComparisonType != "FLOAT" {
 			m.ComparisonType = ""
 		}
+		if m.ReplicaGroupList != nil { // the same for older builds
+			m.ReplicaGroups = nil
+		}
 	case *hlopb.PrecisionConfig:
 		if !slices.ContainsFunc(m.OperandPrecision, func(p hlopb.PrecisionConfig_Precision) bool { return p != hlopb.PrecisionConfig_DEFAULT }) {
 			m.OperandPrecision = nil
