@@ -1,6 +1,10 @@
 package eval
 
-import "github.com/passgate/passgate/hlo"
+import (
+	"slices"
+
+	"github.com/passgate/passgate/hlo"
+)
 
 // callOp evaluates call and fusion: the value of the called computation.
 func (e *Evaluator) callOp(in *hlo.Instruction, operands []*Value) (*Value, error) {
@@ -200,7 +204,7 @@ func (e *Evaluator) conditional(in *hlo.Instruction, operands []*Value) (*Value,
 }
 
 // async evaluates the start, update and done halves of asynchronous
-// operations: the start does all the work.
+// operations: the work is done at the first of them that has all operands.
 //
 // The value of async-start is ((operands), result, contexts...), that of
 // copy-start (result, operand, context), that of all-gather-start and
@@ -214,24 +218,8 @@ func (e *Evaluator) async(in *hlo.Instruction, operands []*Value) (*Value, error
 		return operands[0].Elements[i], nil
 	}
 	switch in.Op {
-	case hlo.OpAsyncStart:
-		if len(in.Called) == 1 && len(in.Called[0].Params()) > len(operands) {
-			return nil, unsupported(in, "operands bound by async-update")
-		}
-		v, err := e.callOp(in, operands)
-		if err != nil {
-			return nil, err
-		}
-		if len(in.Shape.Elements) < 2 {
-			return nil, malformed(in, "a shape of %d elements", len(in.Shape.Elements))
-		}
-		r := tupleValue(tupleValue(append([]*Value(nil), operands...)...), v)
-		return withContexts(r, in.Shape), nil
-	case hlo.OpAsyncUpdate:
-		if len(operands) != 1 {
-			return nil, unsupported(in, "operands bound by async-update")
-		}
-		return operands[0], nil
+	case hlo.OpAsyncStart, hlo.OpAsyncUpdate, hlo.OpAsyncDone:
+		return e.asyncWrapped(in, operands)
 	case hlo.OpCopyStart:
 		return withContexts(tupleValue(operands[0], operands[0]), in.Shape), nil
 	case hlo.OpCopyDone:
@@ -239,7 +227,57 @@ func (e *Evaluator) async(in *hlo.Instruction, operands []*Value) (*Value, error
 	case hlo.OpAllReduceDone:
 		return operands[0], nil
 	}
-	return element(1) // async-done, all-gather-done, collective-permute-done
+	return element(1) // all-gather-done, collective-permute-done
+}
+
+// asyncWrapped evaluates async-start, async-update and async-done. Later ones
+// may add operands to those of the start, and the type of the result may be
+// left open until all are there (HandleAsyncStart, IsFirstFullyBound).
+func (e *Evaluator) asyncWrapped(in *hlo.Instruction, operands []*Value) (*Value, error) {
+	start := in
+	for start.Op != hlo.OpAsyncStart {
+		if len(start.Operands) == 0 || start.Operands[0].Op != hlo.OpAsyncStart && start.Operands[0].Op != hlo.OpAsyncUpdate {
+			return nil, unsupported(in, "a chain without async-start")
+		}
+		start = start.Operands[0]
+	}
+	shape := in.Shape // of the result
+	if in.Op != hlo.OpAsyncDone {
+		if len(in.Shape.Elements) < 2 {
+			return nil, malformed(in, "a shape of %d elements", len(in.Shape.Elements))
+		}
+		shape = in.Shape.Elements[1]
+	}
+	bound, result := operands, (*Value)(nil)
+	if start != in {
+		prior := operands[0]
+		if len(prior.Elements) < 2 {
+			return nil, malformed(in, "the operand is no value of async-start")
+		}
+		bound = append(slices.Clone(prior.Elements[0].Elements), operands[1:]...)
+		if len(operands) == 1 && fits(prior.Elements[1], shape) == nil {
+			result = prior.Elements[1]
+		}
+	}
+	if len(start.Called) == 1 && result == nil && len(start.Called[0].Params()) == len(bound) {
+		v, err := e.callOp(start, bound)
+		if err != nil {
+			return nil, err
+		}
+		if fits(v, shape) == nil {
+			result = v
+		}
+	}
+	if in.Op == hlo.OpAsyncDone {
+		if result == nil {
+			return nil, malformed(in, "operands are missing, or the result has another shape")
+		}
+		return result, nil
+	}
+	if result == nil { // not yet known, and not read
+		result = FromLiteral(hlo.NewLiteral(shape))
+	}
+	return withContexts(tupleValue(tupleValue(slices.Clone(bound)...), result), in.Shape), nil
 }
 
 // withContexts completes a tuple with values for the context elements that its
@@ -249,6 +287,17 @@ func withContexts(v *Value, shape *hlo.Shape) *Value {
 		v.Elements = append(v.Elements, FromLiteral(hlo.NewLiteral(shape.Elements[i])))
 	}
 	return v
+}
+
+func isCollective(op hlo.Opcode) bool {
+	switch op {
+	case hlo.OpAllReduce, hlo.OpAllGather, hlo.OpAllToAll, hlo.OpReduceScatter,
+		hlo.OpCollectiveBroadcast, hlo.OpCollectivePermute, hlo.OpRaggedAllToAll,
+		hlo.OpAllReduceStart, hlo.OpAllGatherStart, hlo.OpCollectivePermuteStart,
+		hlo.OpPartitionId, hlo.OpReplicaId:
+		return true
+	}
+	return false
 }
 
 // collective evaluates collectives of one replica and one partition.

@@ -53,6 +53,11 @@ func (e *Evaluator) dynamic(in *hlo.Instruction, a []*Array) (*Value, error) {
 	if err != nil {
 		return nil, err
 	}
+	for i, b := range in.Shape.Leaves()[0].Dims {
+		if i >= len(sizes) || sizes[i] < 0 || sizes[i] > b {
+			return nil, unsupported(in, "run-time sizes %v of a shape with bounds %v", sizes, in.Shape.Leaves()[0].Dims)
+		}
+	}
 	inner := *in
 	inner.Shape = resized(in.Shape, sizes)
 	inner.Operands = make([]*hlo.Instruction, len(in.Operands))

@@ -402,6 +402,9 @@ func (e *Evaluator) eval(in *hlo.Instruction, operands []*Value) (*Value, error)
 	}
 
 	// Operations on arrays.
+	if isCollective(in.Op) && slices.ContainsFunc(operands, func(v *Value) bool { return v.Array == nil }) {
+		return nil, unsupported(in, "operands that are tuples")
+	}
 	a, err := arrays(in, operands)
 	if err != nil {
 		return nil, err
@@ -424,6 +427,9 @@ func (e *Evaluator) evalArrays(in *hlo.Instruction, a []*Array) (*Value, error) 
 	if in.Shape.IsArray() && in.Shape.Elems() == 0 {
 		return arrayValue(NewArray(in.Shape.Type, in.Shape.Dims...)), nil // its other dimensions may be huge
 	}
+	if isCollective(in.Op) {
+		return e.collective(in, a)
+	}
 	switch in.Op {
 	case hlo.OpMap, hlo.OpReduce, hlo.OpReduceWindow, hlo.OpScan, hlo.OpSelectAndScatter:
 		return e.reductions(in, a)
@@ -435,11 +441,6 @@ func (e *Evaluator) evalArrays(in *hlo.Instruction, a []*Array) (*Value, error) 
 		return e.scatter(in, a)
 	case hlo.OpDot, hlo.OpRaggedDot, hlo.OpScaledDot, hlo.OpConvolution:
 		return one(e.products(in, a))
-	case hlo.OpAllReduce, hlo.OpAllGather, hlo.OpAllToAll, hlo.OpReduceScatter,
-		hlo.OpCollectiveBroadcast, hlo.OpCollectivePermute,
-		hlo.OpAllReduceStart, hlo.OpAllGatherStart, hlo.OpCollectivePermuteStart,
-		hlo.OpPartitionId, hlo.OpReplicaId, hlo.OpRaggedAllToAll:
-		return e.collective(in, a)
 	case hlo.OpBatchNormGrad, hlo.OpBatchNormInference, hlo.OpBatchNormTraining,
 		hlo.OpCholesky, hlo.OpFft, hlo.OpTriangularSolve,
 		hlo.OpRng, hlo.OpRngBitGenerator, hlo.OpRngGetAndUpdateState:

@@ -504,6 +504,14 @@ ENTRY e {
   s = s32[2] parameter(2)
   ROOT r = f32[2,1,1] ragged-dot(x, y, s), lhs_contracting_dims={1}, rhs_contracting_dims={0}, lhs_ragged_dims={1}
 }`, args: []string{"f32[1,4] {{1, 2, 3, 4}}", "f32[4,1] {{1}, {1}, {10}, {inf}}", "s32[2] {2, 1}"}, want: "f32[2,1,1] {{{3}}, {{30}}}"},
+	{name: "ragged-dot, group sizes per batch", text: `ENTRY e {
+  x = f32[2,2,1] parameter(0)
+  y = f32[2,2,1,1] parameter(1)
+  s = s32[2,2] parameter(2)
+  ROOT r = f32[2,2,1] ragged-dot(x, y, s), lhs_batch_dims={0}, rhs_batch_dims={1}, lhs_contracting_dims={2}, rhs_contracting_dims={2}, lhs_ragged_dims={1}, rhs_group_dims={0}
+}`, args: []string{"f32[2,2,1] {{{1}, {2}}, {{3}, {4}}}", "f32[2,2,1,1] {{{{1}}, {{10}}}, {{{100}}, {{1000}}}}", "s32[2,2] {{1, 1}, {0, 1}}"},
+		// batch 0: row 0 in group 0, row 1 in group 1; batch 1: row 0 in group 1
+		want: "f32[2,2,1] {{{1}, {200}}, {{3000}, {0}}}"},
 	{name: "convolution", text: `ENTRY e {
   x = f32[1,1,5] parameter(0)
   k = f32[1,1,3] parameter(1)
@@ -603,6 +611,18 @@ ENTRY e {
   cs = (s32[2], s32[2], u32[]) copy-start(d)
   ROOT cd = s32[2] copy-done(cs)
 }`, args: []string{"s32[2] {1, 2}"}, want: "s32[2] {2, 4}"},
+	{name: "operands bound by async-update", text: `f {
+  a = s32[2] parameter(0)
+  b = s32[2] parameter(1)
+  ROOT r = s32[2] multiply(a, b)
+}
+ENTRY e {
+  x = s32[2] parameter(0)
+  y = s32[2] parameter(1)
+  s = ((s32[2]), (), u32[]) async-start(x), calls=f
+  u = ((s32[2], s32[2]), s32[2], u32[]) async-update(s, y)
+  ROOT d = s32[2] async-done(u)
+}`, args: []string{"s32[2] {3, 4}", "s32[2] {5, 6}"}, want: "s32[2] {15, 24}"},
 
 	// Layouts.
 	{name: "bitcast of a transposed layout", text: `ENTRY e {

@@ -166,21 +166,20 @@ func (e *Evaluator) raggedDot(in *hlo.Instruction, lhs, rhs, sizes *Array) (*Arr
 	if slices.Contains(sizes.Undecided, true) {
 		return undecidedArray(in.Shape.Type, sizes.contests(), in.Shape.Dims...), nil
 	}
-	groups := sizes.Dims[len(sizes.Dims)-1]
-	// Group sizes may differ over leading dimensions: the batch and free
-	// dimensions of the left operand before the ragged one. Here only sizes
-	// that are the same for all of them are evaluated at once.
-	table := sizes.Len() / max(1, int(groups))
+	return e.raggedGroups(in, r, lhs, rhs, sizes)
+}
+
+// raggedGroups is raggedDot for decided group sizes.
+func (e *Evaluator) raggedGroups(in *hlo.Instruction, r *hlopb.RaggedDotDimensionNumbers, lhs, rhs, sizes *Array) (*Array, error) {
+	d, ragged := r.DotDimensionNumbers, r.LhsRaggedDimensions[0]
+	if len(sizes.Dims) > 1 {
+		return e.raggedRows(in, r, lhs, rhs, sizes)
+	}
+	groups := sizes.Dims[0]
 	bounds := make([]int64, groups+1)
 	for g := range groups {
-		for k := range table {
-			if sizes.I[k*int(groups)+int(g)] != sizes.I[g] {
-				return nil, unsupported(in, "group sizes that differ over batch dimensions")
-			}
-		}
-		bounds[g+1] = bounds[g] + sizes.I[g]
+		bounds[g+1] = bounds[g] + max(0, sizes.I[g])
 	}
-	zero := NewArray(in.Shape.Type, in.Shape.Dims...)
 	switch {
 	case slices.Contains(d.LhsContractingDimensions, ragged):
 		// One more leading dimension of the result: the group.
@@ -198,7 +197,7 @@ func (e *Evaluator) raggedDot(in *hlo.Instruction, lhs, rhs, sizes *Array) (*Arr
 			parts = append(parts, p.Reshape(append([]int64{1}, p.Dims...)...))
 		}
 		if len(parts) == 0 {
-			return zero, nil
+			return NewArray(in.Shape.Type, in.Shape.Dims...), nil
 		}
 		return concatenate(parts, 0), nil
 	case slices.Contains(d.LhsBatchDimensions, ragged):
@@ -235,21 +234,82 @@ func (e *Evaluator) raggedDot(in *hlo.Instruction, lhs, rhs, sizes *Array) (*Arr
 			at++
 		}
 	}
-	outStart := make([]int64, len(in.Shape.Dims))
+	filter := slices.Delete(slices.Clone(rhs.Dims), int(group), int(group)+1)
+	plan, err := newDotPlan(in, plain, lhs.Dims, filter)
+	if err != nil {
+		return nil, err
+	}
+	out := NewArray(in.Shape.Type, plan.dims...)
+	start := make([]int64, len(plan.dims))
 	for g := range groups {
 		from, to := min(bounds[g], lhs.Dims[ragged]), min(bounds[g+1], lhs.Dims[ragged])
 		if from >= to {
 			continue
 		}
-		filter := slices.Delete(slices.Clone(rhs.Dims), int(group), int(group)+1)
 		p, err := e.dotGeneral(in, plain, lhs.along(ragged, from, to), rhs.along(group, g, g+1).Reshape(filter...))
 		if err != nil {
 			return nil, err
 		}
-		outStart[at] = from
-		zero.store(p, outStart)
+		start[at] = from
+		out.store(p, start)
 	}
-	return zero, nil
+	return out, nil
+}
+
+// raggedRows is raggedDot with group sizes that have leading dimensions: those
+// are the first of the batch dimensions and then of the free dimensions of the
+// left operand without the ragged one, and each index of them has sizes of its
+// own.
+func (e *Evaluator) raggedRows(in *hlo.Instruction, r *hlopb.RaggedDotDimensionNumbers, lhs, rhs, sizes *Array) (*Array, error) {
+	d, ragged := r.DotDimensionNumbers, r.LhsRaggedDimensions[0]
+	leading := slices.Clone(d.LhsBatchDimensions)
+	for i := range int64(len(lhs.Dims)) {
+		if i != ragged && !slices.Contains(leading, i) && !slices.Contains(d.LhsContractingDimensions, i) {
+			leading = append(leading, i)
+		}
+	}
+	// The outermost leading dimension that is not yet taken apart: it stands
+	// first in sizes.
+	depth := 0
+	for depth < len(leading) && depth < len(sizes.Dims)-1 && sizes.Dims[depth] == 1 && lhs.Dims[leading[depth]] == 1 {
+		depth++
+	}
+	if depth == len(sizes.Dims)-1 {
+		return e.raggedGroups(in, r, lhs, rhs, sizes.Reshape(sizes.Dims[depth]))
+	}
+	if depth >= len(leading) || leading[depth] == ragged || lhs.Dims[leading[depth]] != sizes.Dims[depth] {
+		return nil, malformed(in, "group sizes %v do not fit the left operand %v", sizes.Dims, lhs.Dims)
+	}
+	l := leading[depth]
+	at := depth // place in the result
+	batch := slices.Index(d.LhsBatchDimensions, l)
+	if batch < 0 {
+		at = len(d.LhsBatchDimensions)
+		for i := range l {
+			if !slices.Contains(d.LhsBatchDimensions, i) && !slices.Contains(d.LhsContractingDimensions, i) {
+				at++
+			}
+		}
+	}
+	if slices.Contains(d.LhsContractingDimensions, ragged) {
+		at++ // behind the group dimension
+	}
+	var parts []*Array
+	for i := range lhs.Dims[l] {
+		y := rhs
+		if batch >= 0 {
+			y = rhs.along(d.RhsBatchDimensions[batch], i, i+1)
+		}
+		p, err := e.raggedGroups(in, r, lhs.along(l, i, i+1), y, sizes.along(int64(depth), i, i+1))
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, p)
+	}
+	if len(parts) == 0 {
+		return NewArray(in.Shape.Type, in.Shape.Dims...), nil
+	}
+	return concatenate(parts, int64(at)), nil
 }
 
 // scaledDot is a dot of (lhs*lhs_scale) and (rhs*rhs_scale), all converted to

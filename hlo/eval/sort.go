@@ -209,6 +209,9 @@ func (s *sorter) run() ([]*Array, error) {
 	for from := 0; from < total; from += s.n {
 		row := index[from : from+s.n]
 		s.contest = 0
+		if err := s.e.ctx.Err(); err != nil {
+			return nil, err
+		}
 		if err := s.mergeSort(row, scratch); err != nil {
 			return nil, err
 		}
