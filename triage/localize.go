@@ -92,7 +92,7 @@ func (l *localizer) differ(b, a *hlo.Instruction) *Divergence {
 		return nil
 	}
 	var s Step
-	compare(&s, []*eval.Value{x}, []*eval.Value{y})
+	compare(&s, 0, x, y, nil)
 	return s.Where
 }
 

@@ -1,9 +1,13 @@
 package triage
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"fmt"
+	"maps"
 	"os"
+	"strings"
 
 	"github.com/passgate/passgate/hlo"
 	"github.com/passgate/passgate/xla/builds"
@@ -19,6 +23,18 @@ type State struct {
 	// Err says why the dumped module could not be read: a bug of ours or a
 	// proto newer than we know, never a fault of the compiler.
 	Err error
+	// Sum is the digest of the module's canonical text; zero if Err.
+	Sum Sum
+}
+
+// Sum is the SHA-256 of a module's canonical text: equal sums, equal meaning.
+type Sum [sha256.Size]byte
+
+// SumOf is the digest of a module.
+func SumOf(m *hlo.Module) Sum {
+	var b bytes.Buffer
+	_ = m.Print(&b, hlo.PrintOptions{Canonical: true}) // a Buffer has no errors
+	return sha256.Sum256(b.Bytes())
 }
 
 // Trail is what one compilation did to a program: its state before the passes
@@ -29,6 +45,8 @@ type Trail struct {
 	// Optimised is the module that code generation got; nil if the
 	// compilation did not get that far.
 	Optimised *hlo.Module
+	// Runs are all pass runs in order if the compiler tells; nil otherwise.
+	Runs []dump.Run
 	// Last is the pass that the last dump says comes next: where a compiler
 	// died in a pass, that pass ("" if it finished them). It is exact only
 	// with Request.DumpAll.
@@ -37,6 +55,16 @@ type Trail struct {
 	// Outcome is what became of the compilation. A trail of a compilation
 	// that failed ends where the compiler got to.
 	Outcome worker.Outcome
+}
+
+// Complete reports whether all HLO passes have run: the compilation succeeded,
+// was stopped behind them (see Stopped), or failed in code generation.
+func (t *Trail) Complete() bool {
+	return t.Outcome.Status == worker.OK || t.stopped() || t.Optimised != nil
+}
+
+func (t *Trail) stopped() bool {
+	return t.Outcome.Status == worker.Rejected && t.Outcome.Failure != nil && strings.Contains(t.Outcome.Failure.Message, stopTarget)
 }
 
 // Compiler runs requests; *worker.Pool is one.
@@ -55,6 +83,14 @@ func NewTrail(ctx context.Context, c Compiler, b *builds.Build, m *hlo.Module, r
 	}
 	defer os.RemoveAll(dir)
 	r.DumpDir, r.CompileOnly, r.Inputs = dir, true, nil
+	if b.Kind == builds.CompileOnly {
+		// libtpu writes the list of all pass runs; the name is unknown to no build so far.
+		r.Options = maps.Clone(r.Options)
+		if r.Options == nil {
+			r.Options = map[string]string{}
+		}
+		r.Options["xla_dump_module_metadata"] = "true"
+	}
 	t := &Trail{Before: m, Outcome: c.Do(ctx, b, r)}
 	fsys := os.DirFS(dir)
 	compilations, err := dump.Read(fsys)
@@ -64,9 +100,12 @@ func NewTrail(ctx context.Context, c Compiler, b *builds.Build, m *hlo.Module, r
 	for _, comp := range compilations {
 		if comp.After != "" {
 			if data, err := dump.Module(fsys, comp.After); err == nil {
-				t.Optimised, _ = hlo.UnmarshalModule(data) // unreadable: as if it were not there
+				if t.Optimised, _ = hlo.UnmarshalModule(data); t.Optimised != nil { // unreadable: as if it were not there
+					removeStop(t.Optimised)
+				}
 			}
 		}
+		t.Runs = comp.Runs
 		for _, s := range comp.Steps {
 			if s.Inner == "" {
 				t.Last, t.LastPipeline = s.Next, s.Key.Pipeline
@@ -79,10 +118,27 @@ func NewTrail(ctx context.Context, c Compiler, b *builds.Build, m *hlo.Module, r
 			if err == nil {
 				st.Module, err = hlo.UnmarshalModule(data)
 			}
-			st.Err = err
+			if st.Err = err; err == nil {
+				removeStop(st.Module)
+				st.Sum = SumOf(st.Module)
+			}
 			t.States = append(t.States, st)
 		}
 		break // the module itself is the first; later ones are sub-compilations
 	}
 	return t, nil
+}
+
+// Aligned counts the states at the start of two trails that are the same: the
+// same pass gave the same module.
+func Aligned(a, b *Trail) int {
+	n := 0
+	for n < len(a.States) && n < len(b.States) {
+		x, y := &a.States[n], &b.States[n]
+		if x.Err != nil || y.Err != nil || x.Key.Pass != y.Key.Pass || x.Key.Pipeline != y.Key.Pipeline || x.Sum != y.Sum {
+			break
+		}
+		n++
+	}
+	return n
 }

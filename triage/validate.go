@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/passgate/passgate/hlo"
 	"github.com/passgate/passgate/hlo/eval"
@@ -19,6 +20,9 @@ const (
 	// Guilty: on some element the sets before and after have no value in
 	// common.
 	Guilty Standing = "guilty"
+	// Ruled: some elements do not meet, but a rule allows the pass to change
+	// precision there (see precisionRules).
+	Ruled Standing = "legal by rule"
 	// Unknown: the interpreter cannot evaluate the state before or after.
 	Unknown Standing = "unknown"
 )
@@ -30,9 +34,16 @@ type Step struct {
 	Standing Standing
 	// Detail says why a step is Unknown ("unsupported: custom-call ...").
 	Detail string
-	// Elements were compared, Undecided had no legal set on one side.
-	Elements, Undecided int64
-	// Where is the first element that does not meet; set when Guilty.
+	// Rule is the name of the rule that allows some elements not to meet.
+	Rule string
+	// Elements were compared; Undecided had no legal set on one side, or do not
+	// meet by a rule: those are ByRule.
+	Elements, Undecided, ByRule int64
+	// Wrong counts the elements that do not meet, Firm those of them whose
+	// value in the program itself rests on no contested semantics.
+	Wrong, Firm int64
+	// Where is the first element that does not meet, a firm one if there is
+	// one; set when Guilty.
 	Where *Divergence
 }
 
@@ -43,13 +54,33 @@ type Divergence struct {
 	At            []int64 // index in that leaf
 	Type          hlo.PrimitiveType
 	Before, After string // legal sets
+	// Was and Is are the element's centres and bounds before and after.
+	Was, Is eval.Scalar
+	// Contest says on which contested semantics the element rests in the
+	// program itself, before any pass.
+	Contest eval.Contest
 }
 
 // Validation is the judgement of a whole trail.
 type Validation struct {
 	Steps []Step
-	// Judged and Unknown count steps.
-	Judged, Unknown int
+	// Judged and Unknown count steps; Ruled counts those that a rule allows,
+	// Shared those whose state had been evaluated before.
+	Judged, Unknown, Ruled, Shared int
+	// Sets are the tallies of the input sets.
+	Sets []SetTally
+	// Whole says that the last state could be evaluated on some input set, so
+	// that no step escaped.
+	Whole bool
+}
+
+// SetTally sums the steps up for one input set.
+type SetTally struct {
+	Elements, Undecided int64
+	Guilty              bool
+	// Err is why the set was given up, nil if it was not: a state that ran
+	// into the step limit is not followed by others.
+	Err error
 }
 
 // Guilty returns the first guilty step, nil if there is none.
@@ -62,84 +93,198 @@ func (v *Validation) Guilty() *Step {
 	return nil
 }
 
+// Evaluations remembers what states evaluate to, by digest, so that steps that
+// two builds have in common are evaluated once. It belongs to one list of
+// input sets and one set of options.
+type Evaluations map[Sum][]evaluation
+
+type evaluation struct {
+	value *eval.Value
+	err   error
+}
+
 // Validate evaluates every state of the trail on the input sets and compares
 // it with the last state before it that could be evaluated. A step that
 // follows an unknown one is compared across the gap: then Detail names the gap.
 //
 // The error is ctx's, or that of the program itself when the reference cannot
-// evaluate it.
+// evaluate it on any input set.
 func (t *Trail) Validate(ctx context.Context, inputs [][]*eval.Value, o eval.Options) (*Validation, error) {
-	before, err := evaluate(ctx, t.Before, inputs, o)
-	if err != nil {
+	return t.ValidateKnown(ctx, inputs, o, Evaluations{})
+}
+
+// ValidateKnown is Validate with evaluations that are used and added to.
+func (t *Trail) ValidateKnown(ctx context.Context, inputs [][]*eval.Value, o eval.Options, known Evaluations) (*Validation, error) {
+	v := &Validation{Sets: make([]SetTally, len(inputs))}
+	original := evaluate(ctx, t.Before, inputs, v.Sets, o)
+	if err := v.giveUp(original); err != nil {
 		return nil, err
 	}
-	v := &Validation{}
+	before, sum := slices.Clone(original), Sum{}
 	gap := ""
 	for _, s := range t.States {
-		step := Step{Key: s.Key, Number: s.Number}
-		after, err := []*eval.Value(nil), s.Err
-		if err == nil {
-			after, err = evaluate(ctx, s.Module, inputs, o)
-		}
-		switch {
-		case ctx.Err() != nil:
-			return v, ctx.Err()
-		case err != nil:
-			step.Standing, step.Detail = Unknown, err.Error()
+		step := Step{Key: s.Key, Number: s.Number, Standing: Same}
+		if s.Err != nil {
+			step.Standing, step.Detail = Unknown, s.Err.Error()
 			v.Unknown++
 			gap = step.Key.String()
-		default:
-			v.Judged++
-			compare(&step, before, after)
-			if step.Standing == Guilty && gap != "" {
-				step.Detail = "the last state that could be evaluated is before " + gap
-			}
-			before, gap = after, ""
+			v.Whole = false
+			v.Steps = append(v.Steps, step)
+			continue
 		}
+		if s.Sum == sum { // nothing but names changed
+			v.Judged++
+			v.Steps = append(v.Steps, step)
+			continue
+		}
+		after, seen := known[s.Sum]
+		if seen {
+			v.Shared++
+		} else {
+			after = evaluate(ctx, s.Module, inputs, v.Sets, o)
+		}
+		if ctx.Err() != nil {
+			return v, ctx.Err()
+		}
+		known[s.Sum] = after
+		evaluated := false
+		var trouble error
+		step.Rule = ruleFor(s.Key, s.Module)
+		for set := range inputs {
+			switch {
+			case v.Sets[set].Err != nil:
+			case after[set].err != nil:
+				trouble = after[set].err
+				if errors.Is(trouble, eval.ErrStepLimit) {
+					v.Sets[set].Err = trouble
+				}
+			default:
+				evaluated = true
+				v.compare(&step, set, before[set].value, after[set].value, original[set].value)
+			}
+		}
+		switch {
+		case !evaluated:
+			if trouble == nil {
+				trouble = eval.ErrStepLimit // in every set, at an earlier step
+			}
+			step.Standing, step.Detail = Unknown, trouble.Error()
+		case step.Standing == Guilty && gap != "":
+			step.Detail = "the last state that could be evaluated is before " + gap
+		}
+		switch {
+		case step.ByRule == 0:
+			step.Rule = ""
+		case step.Standing == Same:
+			step.Standing = Ruled
+			v.Ruled++
+		}
+		if step.Standing == Unknown {
+			v.Unknown++
+			gap = step.Key.String()
+		} else {
+			v.Judged++
+			gap, sum = "", s.Sum
+			for set := range inputs {
+				if after[set].err == nil {
+					before[set] = after[set]
+				}
+			}
+		}
+		if step.Standing == Guilty {
+			v.Sets[step.Where.InputSet].Guilty = true
+		}
+		v.Whole = step.Standing != Unknown
 		v.Steps = append(v.Steps, step)
 	}
+	v.Whole = v.Whole || len(t.States) == 0
 	return v, nil
 }
 
-func evaluate(ctx context.Context, m *hlo.Module, inputs [][]*eval.Value, o eval.Options) ([]*eval.Value, error) {
-	var out []*eval.Value
-	for _, args := range inputs {
-		v, err := eval.Run(ctx, m, args, o)
-		if err != nil {
-			return nil, err
+// giveUp files the errors of the program itself; it returns one if no set is
+// left.
+func (v *Validation) giveUp(original []evaluation) error {
+	var err error
+	left := 0
+	for i, e := range original {
+		v.Sets[i].Err = e.err
+		if e.err == nil {
+			left++
+		} else {
+			err = e.err
 		}
-		out = append(out, v)
 	}
-	return out, nil
+	if left == 0 {
+		return err
+	}
+	return nil
+}
+
+// evaluate runs a module on the sets that have not been given up.
+func evaluate(ctx context.Context, m *hlo.Module, inputs [][]*eval.Value, tally []SetTally, o eval.Options) []evaluation {
+	out := make([]evaluation, len(inputs))
+	for i, args := range inputs {
+		if out[i].err = tally[i].Err; out[i].err == nil {
+			out[i].value, out[i].err = eval.Run(ctx, m, args, o)
+		}
+	}
+	return out
 }
 
 var errShapes = errors.New("the results have different shapes")
 
-// compare fills in the step's standing from the values on both sides.
-func compare(step *Step, before, after []*eval.Value) {
-	step.Standing = Same
-	for set := range before {
-		a, b := leaves(before[set]), leaves(after[set])
-		if len(a) != len(b) {
-			step.Standing, step.Detail = Unknown, errShapes.Error()
+// compare adds one input set to the step's judgement.
+func (v *Validation) compare(step *Step, set int, before, after, original *eval.Value) {
+	if step.Standing == Unknown {
+		return
+	}
+	elements, undecided := step.Elements, step.Undecided
+	compare(step, set, before, after, original)
+	v.Sets[set].Elements += step.Elements - elements
+	v.Sets[set].Undecided += step.Undecided - undecided
+}
+
+// compare adds the values on both sides to the step's judgement; original may
+// be nil.
+func compare(step *Step, set int, before, after, original *eval.Value) {
+	a, b := leaves(before), leaves(after)
+	var first []*eval.Array
+	if original != nil {
+		first = leaves(original)
+	}
+	if len(a) != len(b) {
+		step.Standing, step.Detail = Unknown, errShapes.Error()
+		return
+	}
+	for out := range a {
+		if a[out].Type != b[out].Type || a[out].Len() != b[out].Len() {
+			step.Standing, step.Detail = Unknown, fmt.Sprintf("output %d: %v", out, errShapes)
 			return
 		}
-		for out := range a {
-			if a[out].Type != b[out].Type || a[out].Len() != b[out].Len() {
-				step.Standing, step.Detail = Unknown, fmt.Sprintf("output %d: %v", out, errShapes)
-				return
-			}
-			for i := range a[out].Len() {
-				step.Elements++
-				switch a[out].Meets(b[out], i) {
-				case eval.Undecided:
+		for i := range a[out].Len() {
+			step.Elements++
+			switch a[out].Meets(b[out], i) {
+			case eval.Undecided:
+				step.Undecided++
+			case eval.Out:
+				was, is := a[out].At(i), b[out].At(i)
+				if step.Rule != "" && ruled(a[out].Type, was, is) {
 					step.Undecided++
-				case eval.Out:
-					if step.Where == nil {
-						step.Standing = Guilty
-						step.Where = &Divergence{InputSet: set, Output: out, At: unravel(i, a[out].Dims), Type: a[out].Type,
-							Before: a[out].LegalSet(i), After: b[out].LegalSet(i)}
-					}
+					step.ByRule++
+					continue
+				}
+				d := &Divergence{InputSet: set, Output: out, At: unravel(i, a[out].Dims), Type: a[out].Type, Was: was, Is: is}
+				if out < len(first) && i < first[out].Len() {
+					d.Contest = first[out].At(i).Contest
+				}
+				step.Wrong++
+				firm := d.Contest == 0
+				if step.Where == nil || firm && step.Firm == 0 {
+					step.Standing, step.Where = Guilty, d
+					d.Before, d.After = a[out].LegalSet(i), b[out].LegalSet(i)
+				}
+				if firm {
+					step.Firm++
 				}
 			}
 		}

@@ -105,8 +105,11 @@ func pads(s *hlo.Shape, l *hlo.Layout) bool {
 	if len(l.Tiles) > 1 || len(l.Tiles[0]) > 1 {
 		return true
 	}
-	t, minor := l.Tiles[0][0], l.MinorToMajor[0]
-	return t == hlo.TileCombine || s.Dims[minor]%max(1, t) != 0
+	t, minor := l.Tiles[0][0], int64(1) // a scalar lies in the buffer of f32[1]
+	if len(s.Dims) > 0 {
+		minor = s.Dims[l.MinorToMajor[0]]
+	}
+	return t == hlo.TileCombine || minor%max(1, t) != 0
 }
 
 // placesInBuffer gives for each element of a shape (row-major) its place in

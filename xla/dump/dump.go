@@ -36,7 +36,8 @@ type Key struct {
 	// Pipeline is the pipeline's name as in file names: '_' for blanks.
 	Pipeline string
 	// Index counts the dumped pass steps of that pipeline name from 0, pipeline-start not counted. It is the pass's place in
-	// the pipeline only in a dump of all passes; in a dump of the changed ones it counts those.
+	// the pipeline only in a dump of all passes; in a dump of the changed ones it counts those. Where the compiler writes its
+	// metadata it is the pass's place since the last start of the pipeline.
 	Index int
 	// Pass is the pass's name; "apply-xla-transforms" without the number that counts its uses in the process.
 	Pass string
@@ -141,7 +142,57 @@ func Read(dir fs.FS) ([]Compilation, error) {
 		out = append(out, *c)
 	}
 	slices.SortFunc(out, func(a, b Compilation) int { return cmp.Compare(a.ID, b.ID) })
+	out = chain(out)
+	for i := range out {
+		out[i].place()
+	}
 	return out, nil
+}
+
+// chain joins what belongs to one compilation: a pass that replaces the whole module (the TPU compiler's X64 elimination)
+// gives it a new number, but the same name, and no new state before the optimisations.
+func chain(in []Compilation) []Compilation {
+	var out []Compilation
+	for _, c := range in {
+		if n := len(out) - 1; n >= 0 && c.Before == "" && out[n].Before != "" && c.Module == out[n].Module && len(c.Steps) > 0 {
+			last := &out[n]
+			behind := 0
+			if len(last.Steps) > 0 {
+				behind = last.Steps[len(last.Steps)-1].Number + 1
+			}
+			for _, s := range c.Steps {
+				s.Number += behind
+				last.Steps = append(last.Steps, s)
+			}
+			last.renumber()
+			last.After, last.Runs = c.After, append(last.Runs, c.Runs...)
+			continue
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// place sets the indices of the steps to those of the metadata, which lists the passes that changed nothing, too: the
+// number of runs since the last start of the pipeline.
+func (c *Compilation) place() {
+	index := map[string]int{} // by file
+	since := map[string]int{} // by pipeline
+	for _, r := range c.Runs {
+		if r.Pass == PipelineStart {
+			since[r.Pipeline] = 0
+			continue
+		}
+		for _, f := range r.Files {
+			index[f] = since[r.Pipeline]
+		}
+		since[r.Pipeline]++
+	}
+	for i := range c.Steps {
+		if n, ok := index[c.Steps[i].File]; ok && c.Steps[i].Inner == "" {
+			c.Steps[i].Key.Index = n
+		}
+	}
 }
 
 // add files one name, given without "module_NNNN." and ".hlo.pb".
@@ -183,9 +234,14 @@ func stripCounter(pass string) string {
 	return pass
 }
 
-// number sorts the steps and counts them within their pipelines.
+// number sorts the steps and counts them.
 func (c *Compilation) number() {
 	slices.SortStableFunc(c.Steps, func(a, b Step) int { return cmp.Compare(a.Number, b.Number) })
+	c.renumber()
+}
+
+// renumber counts the steps within their pipelines.
+func (c *Compilation) renumber() {
 	count := map[[2]string]int{}
 	for i := range c.Steps {
 		s := &c.Steps[i]
