@@ -56,6 +56,8 @@ type caseReport struct {
 	findings       []Finding
 	answers        []answer
 	executed       bool
+	passesOnly     bool // nothing was executed; counts is set
+	counts         *StepCounts
 	skippedStreams int
 	wantDisputed   string
 	steps          map[string]stepCount
@@ -195,6 +197,9 @@ func (k *caseRun) request(flags string) worker.Request {
 	r := k.base
 	r.Options = maps.Clone(flagSet(flags))
 	r.Repeat = repeats
+	if flags == ComparisonFlags {
+		r.RepeatFor = repeatFor
+	}
 	r.Timeout = k.run.cfg.Timeout
 	if r.Timeout == 0 {
 		r.Timeout = defaultTimeout

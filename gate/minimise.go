@@ -22,7 +22,11 @@ func (k *caseRun) minimise(ctx context.Context, f *observedFinding, probes int) 
 	if !ok || k.c.Module == nil {
 		return
 	}
-	small := triage.Reduce(ctx, triage.Program{Module: k.c.Module, Inputs: q.Inputs}, k.stillFails(f), probes)
+	fails := k.stillFails(f)
+	if k.run.cfg.passesOnly() {
+		fails = k.passStillFails(f)
+	}
+	small := triage.Reduce(ctx, triage.Program{Module: k.c.Module, Inputs: q.Inputs}, fails, probes)
 	if small.Module == k.c.Module {
 		return
 	}
@@ -43,6 +47,7 @@ func (k *caseRun) stillFails(f *observedFinding) triage.Fails {
 			return false
 		}
 		r := k.request(f.Flags)
+		r.RepeatFor = 0
 		r.Program, r.Inputs = data, [][]worker.Array{arguments(p.Inputs)}
 		q := question{stream: f.Stream, flags: f.Flags}
 		if q.reference, err = k.run.reference(ctx, p.Module, p.Inputs, eval.Options{ExcessPrecision: f.Flags == DefaultFlags}); err != nil {

@@ -208,7 +208,7 @@ func (e *plugin) serve(r *wire.Request) *wire.Response {
 	}
 	start = time.Now()
 	for _, in := range r.GetInputs() {
-		resp.Sets = append(resp.Sets, e.runSet(x, entry, in.GetArrays(), int(max(r.GetRepeat(), 1))))
+		resp.Sets = append(resp.Sets, e.runSet(x, entry, in.GetArrays(), int(max(r.GetRepeat(), 1)), time.Duration(r.GetRepeatNs())))
 	}
 	resp.ExecuteNs = int64(time.Since(start))
 	return resp
@@ -237,9 +237,12 @@ func moduleOf(b []byte) ([]byte, error) {
 	return nil, errors.New("no hlo_module")
 }
 
-// runSet executes one input set repeat times. Arguments are transferred once if the program leaves them alone, else anew
+// maxRepeat bounds the executions that Request.RepeatFor asks for.
+const maxRepeat = 300
+
+// runSet executes one input set repeat times, and further times until the duration is over. Arguments are transferred once if the program leaves them alone, else anew
 // for each execution.
-func (e *plugin) runSet(x *pjrt.Executable, entry *pjrt.EntryShapes, arrays []*wire.Array, repeat int) *wire.Set {
+func (e *plugin) runSet(x *pjrt.Executable, entry *pjrt.EntryShapes, arrays []*wire.Array, repeat int, atLeast time.Duration) *wire.Set {
 	keep := entry != nil && !entry.Aliased
 	set := &wire.Set{}
 	var tally tally
@@ -253,7 +256,8 @@ func (e *plugin) runSet(x *pjrt.Executable, entry *pjrt.EntryShapes, arrays []*w
 		args = nil
 	}
 	defer release()
-	for i := range repeat {
+	start := time.Now()
+	for i := 0; i < repeat || i < maxRepeat && time.Since(start) < atLeast; i++ {
 		if i == 0 || !keep {
 			release()
 			for j, a := range arrays {

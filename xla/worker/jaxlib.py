@@ -101,11 +101,14 @@ def parse_array(buf):
     return kind, dims, data
 
 
+MAX_REPEAT = 300  # executions that repeat_ns can ask for
+
+
 class Request:
     def __init__(self, buf):
         self.id, self.program, self.format, self.options = 0, b"", "", {}
         self.backend_only = self.want_optimized = self.dump_all = self.compile_only = False
-        self.dump_dir, self.inputs, self.repeat, self.probe = "", [], 1, []
+        self.dump_dir, self.inputs, self.repeat, self.repeat_ns, self.probe = "", [], 1, 0, []
         for n, v in fields(buf):
             if n == 1:
                 self.id = v
@@ -132,6 +135,8 @@ class Request:
                 self.repeat = max(v, 1)
             elif n == 12:
                 self.probe.append(text(v))
+            elif n == 13:
+                self.repeat_ns = v
 
 
 def read_exactly(n):
@@ -439,10 +444,13 @@ class Build:
                 out += f_bytes(9, name)
         return out
 
-    def run_set(self, executable, arrays, repeat):
+    def run_set(self, executable, arrays, repeat, repeat_ns):
         distinct, failure = [], None  # distinct: [encoded outputs, count, first]
+        start = time.monotonic_ns()
         try:
-            for i in range(repeat):
+            for i in range(max(repeat, MAX_REPEAT)):
+                if i >= repeat and time.monotonic_ns() - start >= repeat_ns:
+                    break
                 try:
                     arguments = [self.put(self.from_wire(*a)) for a in arrays]
                 except (RuntimeError, ValueError, TypeError, NotImplementedError) as e:
@@ -487,7 +495,7 @@ class Build:
         if executable is not None and not request.compile_only:
             start = time.perf_counter_ns()
             for arrays in request.inputs:
-                out += f_bytes(4, self.run_set(executable, arrays, request.repeat))
+                out += f_bytes(4, self.run_set(executable, arrays, request.repeat, request.repeat_ns))
             out += f_int(8, time.perf_counter_ns() - start)
         return out
 

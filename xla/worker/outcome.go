@@ -51,6 +51,9 @@ type Request struct {
 	Inputs [][]Array
 	// Repeat is the number of executions per input set; 0 is 1.
 	Repeat int
+	// RepeatFor lets each input set be executed beyond Repeat until so much time has passed, at most 300 times: races show
+	// in some executions only.
+	RepeatFor time.Duration
 	// Timeout bounds the request from the moment a worker starts on it; 0 is Config.Timeout.
 	Timeout time.Duration
 }

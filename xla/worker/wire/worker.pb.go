@@ -140,7 +140,8 @@ type Request struct {
 	DumpAll       bool                   `protobuf:"varint,8,opt,name=dump_all,json=dumpAll,proto3" json:"dump_all,omitempty"`
 	CompileOnly   bool                   `protobuf:"varint,9,opt,name=compile_only,json=compileOnly,proto3" json:"compile_only,omitempty"`
 	Inputs        []*Arrays              `protobuf:"bytes,10,rep,name=inputs,proto3" json:"inputs,omitempty"`
-	Repeat        int32                  `protobuf:"varint,11,opt,name=repeat,proto3" json:"repeat,omitempty"` // executions per input set, from 1
+	Repeat        int32                  `protobuf:"varint,11,opt,name=repeat,proto3" json:"repeat,omitempty"`                     // executions per input set, from 1
+	RepeatNs      int64                  `protobuf:"varint,13,opt,name=repeat_ns,json=repeatNs,proto3" json:"repeat_ns,omitempty"` // go on executing so long, up to 300 executions
 	// If set, the request only asks which of these options the build has.
 	Probe         []string `protobuf:"bytes,12,rep,name=probe,proto3" json:"probe,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -250,6 +251,13 @@ func (x *Request) GetInputs() []*Arrays {
 func (x *Request) GetRepeat() int32 {
 	if x != nil {
 		return x.Repeat
+	}
+	return 0
+}
+
+func (x *Request) GetRepeatNs() int64 {
+	if x != nil {
+		return x.RepeatNs
 	}
 	return 0
 }
@@ -636,7 +644,7 @@ const file_worker_proto_rawDesc = "" +
 	"\x04dims\x18\x02 \x03(\x03R\x04dims\x12\x12\n" +
 	"\x04data\x18\x03 \x01(\fR\x04data\";\n" +
 	"\x06Arrays\x121\n" +
-	"\x06arrays\x18\x01 \x03(\v2\x19.passgate.worker.v1.ArrayR\x06arrays\"\xd0\x03\n" +
+	"\x06arrays\x18\x01 \x03(\v2\x19.passgate.worker.v1.ArrayR\x06arrays\"\xed\x03\n" +
 	"\aRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x18\n" +
 	"\aprogram\x18\x02 \x01(\fR\aprogram\x12\x16\n" +
@@ -649,7 +657,8 @@ const file_worker_proto_rawDesc = "" +
 	"\fcompile_only\x18\t \x01(\bR\vcompileOnly\x122\n" +
 	"\x06inputs\x18\n" +
 	" \x03(\v2\x1a.passgate.worker.v1.ArraysR\x06inputs\x12\x16\n" +
-	"\x06repeat\x18\v \x01(\x05R\x06repeat\x12\x14\n" +
+	"\x06repeat\x18\v \x01(\x05R\x06repeat\x12\x1b\n" +
+	"\trepeat_ns\x18\r \x01(\x03R\brepeatNs\x12\x14\n" +
 	"\x05probe\x18\f \x03(\tR\x05probe\x1a:\n" +
 	"\fOptionsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
@@ -753,4 +762,4 @@ func file_worker_proto_init() {
 	file_worker_proto_depIdxs = nil
 }
 
-// source sha256: 4a0567d3b0542af2d8bb7e5a14d48c49e64f12b635655bba9b58e3f165133af2
+// source sha256: 5e3a34f1269b06a2b7489706f9381afcc0a7920ab7ec515b50e761f5417b03a6
