@@ -33,8 +33,13 @@ func (e *SyntaxError) Error() string {
 // defaults, shardings their normal form. A text without the HloModule header
 // is a list of computations or one instruction.
 //
-// Unlike XLA, elided constants `{...}` are refused, and `-0` as a
-// floating-point number is minus zero.
+// Where XLA's parser loses what the text says, this one does not: elided
+// constants `{...}`, which XLA fills with numbers of its own, are refused; `-0`
+// as a floating-point number is minus zero; the imaginary part of a complex
+// number is its own where the real part is NaN; integers beyond 63 bits are
+// themselves as floating-point numbers; sparse dimension types of layouts are
+// kept; and an asynchronous instruction's metadata replaces that of the
+// wrapped one only where the latter's text has none.
 //
 // Parse checks what XLA's parser checks; Verify checks the module. Errors are
 // *SyntaxError.
@@ -459,8 +464,8 @@ func (p *parser) singleInstruction() {
 	byName.UniquifyNames()
 }
 
-// shared reports whether an opcode has its own asynchronous forms, which are
-// no short form of async-start and so on.
+// ownAsync reports whether an opcode has asynchronous forms of its own, so
+// that `op-start` is no short form of async-start.
 func ownAsync(op Opcode) bool {
 	switch op {
 	case OpAllGather, OpAllReduce, OpCollectivePermute, OpCopy, OpRecv, OpSend:
@@ -478,8 +483,8 @@ func (p *parser) opcode() (op, wrapped Opcode) {
 	s := p.tok.text
 	op, ok := OpcodeByName(s)
 	if !ok {
-		for suffix, async := range map[string]Opcode{"-start": OpAsyncStart, "-update": OpAsyncUpdate, "-done": OpAsyncDone} {
-			if base, found := strings.CutSuffix(s, suffix); found {
+		for _, async := range []Opcode{OpAsyncStart, OpAsyncUpdate, OpAsyncDone} {
+			if base, found := strings.CutSuffix(s, strings.TrimPrefix(async.String(), "async")); found {
 				op = async
 				wrapped, ok = OpcodeByName(base)
 				ok = ok && !ownAsync(wrapped)
