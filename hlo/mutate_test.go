@@ -101,7 +101,7 @@ func TestMutatedProtos(t *testing.T) {
 	}
 	read := 0
 	rapid.Check(t, func(t *rapid.T) {
-		for range 20 {
+		for range 8 {
 			p := proto.CloneOf(rapid.SampledFrom(seeds).Draw(t, "seed"))
 			for range rapid.IntRange(1, 3).Draw(t, "mutations") {
 				if all := places(p.ProtoReflect(), nil); len(all) > 0 {
