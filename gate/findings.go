@@ -36,7 +36,7 @@ func finish(c *fuzz.Case, streams []*asked, found []observedFinding) []Finding {
 	reduced := map[string]*fuzz.Case{}
 	for _, f := range found {
 		out = append(out, f.Finding)
-		reduced[string(f.Class)+string(f.Status)+f.Stream+f.Flags] = f.reduced
+		reduced[f.reducedKey()] = f.reduced
 	}
 	slices.SortStableFunc(out, func(a, b Finding) int { return cmp.Compare(a.gravity(), b.gravity()) })
 	ids := map[string]bool{}
@@ -57,11 +57,20 @@ func finish(c *fuzz.Case, streams []*asked, found []observedFinding) []Finding {
 		ids[f.ID] = true
 		f.CaseFile = caseFile(c, streams, f)
 		f.MinimalFile = f.CaseFile
-		if small := reduced[string(f.Class)+string(f.Status)+f.Stream+f.Flags]; small != nil {
+		if small := reduced[f.reducedKey()]; small != nil {
 			f.Minimal, f.Instructions, f.MinimalFile = small.Text, small.Module.NumInstructions(), small.Format()
 		}
 	}
 	return out
+}
+
+// reducedKey tells the findings of one case apart.
+func (f *Finding) reducedKey() string {
+	pass := ""
+	if f.Pass != nil {
+		pass = f.Pass.Name
+	}
+	return strings.Join([]string{string(f.Class), string(f.Status), f.Stream, f.Flags, pass}, "\x00")
 }
 
 // observedFinding is a finding with the observation it rests on.
@@ -70,6 +79,8 @@ type observedFinding struct {
 	seen observation
 	// raw is the status before the flags made it contested.
 	raw Status
+	// disputed: another witness disagrees.
+	disputed bool
 	// reduced is the smallest case known, nil if it is the case itself.
 	reduced *fuzz.Case
 }
@@ -88,7 +99,7 @@ func merge(out []observedFinding, o observation) []observedFinding {
 	return append(out, observedFinding{seen: o, raw: raw, Finding: Finding{
 		Class: o.class, Status: o.status, Stream: o.stream, Flags: o.flags, Output: o.output,
 		Elements: o.elements, Wrong: o.wrong, First: o.first, Contest: contestNames(o.contest),
-		Base: o.base, Head: o.head, Unstable: o.unstable, Detail: o.detail, Witnesses: []string{"execution"},
+		Base: o.base, Head: o.head, Unstable: o.unstable, Detail: o.detail, Witnesses: []string{WitnessExecution},
 	}})
 }
 

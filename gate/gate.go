@@ -63,7 +63,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	total := cfg.Now().Sub(start).Seconds()
 	res.Timing = Timing{Seconds: total, InXLASeconds: r.xlaTime.total.Seconds(), ReferenceSeconds: r.referenceTime.total.Seconds(), Workers: max(1, cfg.Workers)}
 	if total > 0 {
-		res.Timing.CasesPerSecond = float64(res.Totals.Executed) / total
+		res.Timing.CasesPerSecond = float64(res.Totals.Executed+res.Totals.PassesOnly) / total
 	}
 	return res, nil
 }
@@ -86,7 +86,11 @@ func (r *run) all(ctx context.Context, cases []*fuzz.Case) []caseReport {
 				case r.cfg.Budget > 0 && r.cfg.Now().Sub(start) >= r.cfg.Budget:
 					reports[i] = skippedCase(cases[i], "the time budget is spent")
 				default:
-					reports[i] = r.work(ctx, cases[i])
+					if r.cfg.passesOnly() {
+						reports[i] = r.workPasses(ctx, cases[i])
+					} else {
+						reports[i] = r.work(ctx, cases[i])
+					}
 				}
 				mu.Lock()
 				progress.Done++
@@ -127,6 +131,13 @@ func (r *run) summarise(res *Result, reports []caseReport) {
 		t.Cases++
 		if k.executed {
 			t.Executed++
+		}
+		if k.passesOnly {
+			t.PassesOnly++
+			if res.Steps == nil {
+				res.Steps = &StepCounts{}
+			}
+			res.Steps.add(k.counts)
 		}
 		t.SkippedStreams += k.skippedStreams
 		switch k.result.Outcome {

@@ -24,6 +24,9 @@ func Investigate(ctx context.Context, cfg Config, c *fuzz.Case, probes int) (*Fi
 	}
 	cfg.Base, cfg.Head = poisoned(cfg.Base), poisoned(cfg.Head)
 	r := newRun(cfg)
+	if c.Module == nil && cfg.passesOnly() {
+		return nil, &ConfigError{c.Name + ": per-pass validation does not read StableHLO"}
+	}
 	if why := runnable(c); why != "" {
 		return nil, &ConfigError{c.Name + ": " + why}
 	}
@@ -39,6 +42,9 @@ func Investigate(ctx context.Context, cfg Config, c *fuzz.Case, probes int) (*Fi
 			return nil, ctx.Err()
 		}
 		return nil, &ConfigError{c.Name + ": " + why}
+	}
+	if cfg.passesOnly() {
+		return k.investigatePasses(ctx, probes)
 	}
 	answers := k.answer(ctx)
 	if ctx.Err() != nil {

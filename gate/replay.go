@@ -62,6 +62,14 @@ func Replay(ctx context.Context, cfg Config, b *builds.Build, c *fuzz.Case) Repl
 	}
 	why := k.ask(ctx, streams, &caseReport{})
 	out.Detail = why
+	if cfg.passesOnly() {
+		if c.Module == nil {
+			out.Outcome, out.Detail = Unsupported, "per-pass validation does not read StableHLO"
+		} else {
+			k.replayPasses(ctx, &out)
+		}
+		return out
+	}
 	for _, flags := range []string{ComparisonFlags, DefaultFlags} {
 		if len(k.asked) == 0 {
 			break

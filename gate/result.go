@@ -28,8 +28,11 @@ type Result struct {
 	Base    Build    `json:"base"`
 	Head    Build    `json:"head"`
 	// Passes are the passes in focus: what the change touches.
-	Passes     []PassResult `json:"passes"`
-	Totals     Totals       `json:"totals"`
+	Passes []PassResult `json:"passes"`
+	Totals Totals       `json:"totals"`
+	// Steps counts the pass steps of the cases that were not executed; nil if
+	// there are none.
+	Steps      *StepCounts  `json:"steps,omitempty"`
 	Cases      []CaseResult `json:"cases"`
 	Findings   []Finding    `json:"findings"`
 	Statistics Statistics   `json:"statistics"`
@@ -123,6 +126,8 @@ type CaseResult struct {
 	// Hash is the SHA-256 of program and inputs.
 	Hash    string         `json:"hash"`
 	Streams []StreamResult `json:"streams"`
+	// Steps counts the pass steps of a case that was not executed.
+	Steps *StepCounts `json:"steps,omitempty"`
 }
 
 // StreamResult is one input stream under one set of flags.

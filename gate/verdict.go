@@ -46,15 +46,15 @@ func (r *run) decide(res *Result, reports []caseReport, interrupted bool) {
 	case t.Infrastructure+unconfirmed > 0:
 		res.Verdict = Inconclusive
 		say("%s could not be judged: the machine failed twice", plural(t.Infrastructure+unconfirmed, "case"))
-	case t.Executed == 0:
+	case t.Executed+t.PassesOnly == 0:
 		res.Verdict = Inconclusive
 		say("no case was executed")
 	case len(res.Passes) > 0 && fired == 0:
 		res.Verdict = NotExercised
-		say("none of the %s in focus changed any of %s", plural(len(res.Passes), "pass"), plural(t.Executed, "program"))
+		say("none of the %s in focus changed any of %s", plural(len(res.Passes), "pass"), plural(t.Executed+t.PassesOnly, "program"))
 	default:
 		res.Verdict = Pass
-		say("no new finding in %s", plural(t.Executed, "case"))
+		say("no new finding in %s", plural(t.Executed+t.PassesOnly, "case"))
 	}
 	if n := count[New] - blocking; n > 0 {
 		say("%s new but not blocking", plural(n, "finding"))

@@ -14,6 +14,7 @@ import (
 // bisectCmd names the guilty pass step of what one build gets wrong.
 type bisectCmd struct {
 	runFlags
+	passesFlags
 	Build string   `help:"Build to bisect." required:"" placeholder:"SPEC"`
 	Cases []string `arg:"" name:"case" help:"Files or directories of cases."`
 	JSON  bool     `help:"Print one JSON object per case."`
@@ -30,7 +31,7 @@ type bisectLine struct {
 }
 
 func (c *bisectCmd) Run(a *app) error {
-	return a.investigate(c.runFlags, c.Cases, []string{c.Build, c.Build}, 0, func(k *fuzz.Case, f *gate.Finding, err error) error {
+	return a.investigate(c.runFlags, c.passesFlags, c.Cases, []string{c.Build, c.Build}, 0, func(k *fuzz.Case, f *gate.Finding, err error) error {
 		l := bisectLine{line: line{Case: k.Name, Build: c.Build}}
 		if err != nil {
 			l.Outcome, l.Detail = "right", err.Error()
@@ -79,6 +80,7 @@ func (c *bisectCmd) Run(a *app) error {
 // reduceCmd finds the smallest failing program.
 type reduceCmd struct {
 	runFlags
+	passesFlags
 	Base   string `help:"Build before the change." required:"" placeholder:"SPEC"`
 	Head   string `help:"Build after the change." required:"" placeholder:"SPEC"`
 	Case   string `arg:"" name:"case" help:"The case."`
@@ -90,7 +92,7 @@ func (c *reduceCmd) Run(a *app) error {
 	if c.Probes < 1 {
 		return usagef("--probes %d: want a number from 1", c.Probes)
 	}
-	return a.investigate(c.runFlags, []string{c.Case}, []string{c.Base, c.Head}, c.Probes, func(k *fuzz.Case, f *gate.Finding, err error) error {
+	return a.investigate(c.runFlags, c.passesFlags, []string{c.Case}, []string{c.Base, c.Head}, c.Probes, func(k *fuzz.Case, f *gate.Finding, err error) error {
 		if err != nil {
 			return usagef("%s: %v", k.Path, err)
 		}
@@ -104,7 +106,7 @@ func (c *reduceCmd) Run(a *app) error {
 }
 
 // investigate runs gate.Investigate on cases; specs are base and head.
-func (a *app) investigate(flags runFlags, files, specs []string, probes int, say func(*fuzz.Case, *gate.Finding, error) error) error {
+func (a *app) investigate(flags runFlags, only passesFlags, files, specs []string, probes int, say func(*fuzz.Case, *gate.Finding, error) error) error {
 	if err := flags.check(); err != nil {
 		return err
 	}
@@ -128,6 +130,9 @@ func (a *app) investigate(flags runFlags, files, specs []string, probes int, say
 	}
 	defer pool.Close()
 	cfg := gate.Config{Base: found[0], Head: found[1], Runner: pool, Now: a.now, Seed: flags.Seed, Timeout: flags.Timeout}
+	if err := only.fill(a, flags.buildFlags, &cfg); err != nil {
+		return err
+	}
 	for _, k := range cases {
 		f, err := gate.Investigate(a.ctx, cfg, k, probes)
 		var config *gate.ConfigError

@@ -17,6 +17,7 @@ import (
 // checkCmd is the gate.
 type checkCmd struct {
 	runFlags
+	passesFlags
 	changeFlags
 	Base   string        `help:"Build before the change." required:"" placeholder:"SPEC"`
 	Head   string        `help:"Build after the change." required:"" placeholder:"SPEC"`
@@ -79,6 +80,9 @@ func (c *checkCmd) Run(a *app) error {
 		return err
 	}
 	cfg.Base, cfg.Head = found[0], found[1]
+	if err := c.passesFlags.fill(a, c.buildFlags, &cfg); err != nil {
+		return err
+	}
 	pool, err := a.pool(c.workers(), c.Timeout)
 	if err != nil {
 		return err
@@ -185,7 +189,14 @@ func printResult(w io.Writer, r *gate.Result, out string) {
 		fmt.Fprintln(w)
 	}
 	t := r.Totals
-	fmt.Fprintf(w, "%d cases: %d executed, %d unsupported, %d rejected, %d skipped, %d lost to the machine\n", t.Cases, t.Executed, t.Unsupported, t.Rejected, t.Skipped, t.Infrastructure)
+	if s := r.Steps; s != nil {
+		fmt.Fprintf(w, "pass steps: base %d, head %d, of which %d aligned at the start are the same; %d judged, %d by evaluations shared, %d legal by rule, %d unknown\n",
+			s.Base, s.Head, s.Aligned, s.Judged, s.Shared, s.ByRule, s.Unknown)
+		for _, why := range s.Reasons {
+			fmt.Fprintf(w, "  unknown: %s\n", oneLine(why))
+		}
+	}
+	fmt.Fprintf(w, "%d cases: %d executed, %d passes only, %d unsupported, %d rejected, %d skipped, %d lost to the machine\n", t.Cases, t.Executed, t.PassesOnly, t.Unsupported, t.Rejected, t.Skipped, t.Infrastructure)
 	fmt.Fprintf(w, "%d elements judged, %d undecided, in %.1fs with %d workers (%.0f%% inside XLA)\n", t.JudgedElements, t.UndecidedElements, r.Timing.Seconds, r.Timing.Workers,
 		100*r.Timing.InXLASeconds/max(1e-9, r.Timing.Seconds*float64(r.Timing.Workers)))
 	for _, s := range r.Reasons {

@@ -16,9 +16,10 @@ const maxShown = 300
 // replayCmd runs cases on builds.
 type replayCmd struct {
 	runFlags
-	Build []string `help:"Build to run on; may be given several times." required:"" placeholder:"SPEC" sep:"none"`
-	Cases []string `arg:"" name:"case" help:"Files or directories of cases."`
-	JSON  bool     `help:"Print one JSON object per case and build."`
+	PassesOnly bool     `help:"Compile up to code generation and judge every pass step; execute nothing. Compile-only builds are always used so."`
+	Build      []string `help:"Build to run on; may be given several times." required:"" placeholder:"SPEC" sep:"none"`
+	Cases      []string `arg:"" name:"case" help:"Files or directories of cases."`
+	JSON       bool     `help:"Print one JSON object per case and build."`
 }
 
 func (c *replayCmd) Run(a *app) error {
@@ -38,7 +39,7 @@ func (c *replayCmd) Run(a *app) error {
 		return err
 	}
 	defer pool.Close()
-	cfg := gate.Config{Runner: pool, Now: a.now, Seed: c.Seed, Timeout: c.Timeout}
+	cfg := gate.Config{Runner: pool, Now: a.now, Seed: c.Seed, Timeout: c.Timeout, PassesOnly: c.PassesOnly}
 	for _, k := range cases {
 		for _, b := range found {
 			r := gate.Replay(a.ctx, cfg, b, k)

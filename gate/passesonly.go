@@ -1,0 +1,613 @@
+package gate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/passgate/passgate/fuzz"
+	"github.com/passgate/passgate/hlo"
+	"github.com/passgate/passgate/hlo/eval"
+	"github.com/passgate/passgate/triage"
+	"github.com/passgate/passgate/xla/builds"
+	"github.com/passgate/passgate/xla/worker"
+)
+
+// The witnesses of a finding.
+const (
+	WitnessExecution = "execution"
+	WitnessPasses    = "per-pass validation"
+	WitnessCross     = "cross-execution"
+	WitnessCompiler  = "compilation" // of a crash or hang, where nothing is executed
+)
+
+// passSteps is the step limit of the reference on one state of a program that
+// is not executed: a trail has up to a hundred states, each evaluated on every
+// input stream.
+const passSteps = 1 << 21
+
+// passesOnly reports whether programs are compiled up to code generation and
+// never executed.
+func (c *Config) passesOnly() bool {
+	return c.PassesOnly || c.Base.Kind == builds.CompileOnly || c.Head.Kind == builds.CompileOnly
+}
+
+// StepCounts counts pass steps that changed a program.
+type StepCounts struct {
+	// Base and Head are the steps of each build. Aligned of them are the same
+	// on both sides, from the first on: the same pass gave the same module.
+	Base    int `json:"base"`
+	Head    int `json:"head"`
+	Aligned int `json:"aligned"`
+	// Judged steps (of both builds) were evaluated before and after; Shared of
+	// them led to a module that had been evaluated already. ByRule changed
+	// precision as a rule allows. Unknown steps could not be evaluated.
+	Judged  int `json:"judged"`
+	Shared  int `json:"shared"`
+	ByRule  int `json:"by_rule"`
+	Unknown int `json:"unknown"`
+	// Reasons says why steps are unknown: "pass: reason", sorted, each once.
+	Reasons []string `json:"reasons,omitempty"`
+}
+
+func (s *StepCounts) add(o *StepCounts) {
+	s.Base += o.Base
+	s.Head += o.Head
+	s.Aligned += o.Aligned
+	s.Judged += o.Judged
+	s.Shared += o.Shared
+	s.ByRule += o.ByRule
+	s.Unknown += o.Unknown
+	s.Reasons = slices.Compact(slices.Sorted(slices.Values(append(s.Reasons, o.Reasons...))))
+}
+
+// passSide is what the passes of one build made of a program.
+type passSide struct {
+	build *builds.Build
+	// side says how the compilation ended if the passes did not finish.
+	side       side
+	trail      *triage.Trail
+	validation *triage.Validation
+}
+
+// guilty are the guilty steps, the first of each pass.
+func (p *passSide) guilty() []int {
+	var out []int
+	if p.validation == nil {
+		return nil
+	}
+	for i, s := range p.validation.Steps {
+		if s.Standing == triage.Guilty && !slices.ContainsFunc(out, func(o int) bool { return p.validation.Steps[o].Key.Pass == s.Key.Pass }) {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// accused is the first guilty step of a pass, -1 if there is none.
+func (p *passSide) accused(pass string) int {
+	g := p.guilty()
+	if i := slices.IndexFunc(g, func(i int) bool { return p.validation.Steps[i].Key.Pass == pass }); i >= 0 {
+		return g[i]
+	}
+	return -1
+}
+
+// clean reports whether all passes have run and kept the meaning of output.
+func (p *passSide) clean(output int) bool {
+	if p.side.behaviour != "" || p.validation == nil || !p.validation.Whole {
+		return false
+	}
+	return !slices.ContainsFunc(p.validation.Steps, func(s triage.Step) bool {
+		return s.Standing == triage.Guilty && s.Where.Output == output
+	})
+}
+
+// fresher compiles in processes of their own.
+type fresher struct{ Runner }
+
+func (f fresher) Do(ctx context.Context, b *builds.Build, r worker.Request) worker.Outcome {
+	return f.DoFresh(ctx, b, r)
+}
+
+// passTrail compiles up to code generation.
+func (k *caseRun) passTrail(ctx context.Context, c triage.Compiler, b *builds.Build, m *hlo.Module) (*triage.Trail, error) {
+	r := k.request(ComparisonFlags)
+	program := m
+	if b.Kind == builds.Executable && b.Python == "" {
+		program = triage.Stopped(m)
+	}
+	var err error
+	if r.Program, err = hlo.MarshalModule(program); err != nil {
+		return nil, err
+	}
+	t, err := triage.NewTrail(ctx, c, b, m, r)
+	if err == nil && t.Outcome.Status == worker.Infrastructure && ctx.Err() == nil {
+		t, err = triage.NewTrail(ctx, c, b, m, r)
+	}
+	if err == nil {
+		k.run.xlaTime.add(t.Outcome.InXLA)
+	}
+	return t, err
+}
+
+// examine compiles the program on both builds and validates every pass step.
+func (k *caseRun) examine(ctx context.Context, c triage.Compiler, m *hlo.Module, sets [][]*eval.Value) (both [2]passSide) {
+	var wg sync.WaitGroup
+	for i, b := range []*builds.Build{k.run.cfg.Base, k.run.cfg.Head} {
+		both[i].build = b
+		if i == 1 && b == k.run.cfg.Base { // one build is looked at
+			break
+		}
+		wg.Go(func() {
+			p := &both[i]
+			t, err := k.passTrail(ctx, c, b, m)
+			if err != nil {
+				p.side = side{behaviour: Infrastructure, detail: firstLine(err.Error())}
+				return
+			}
+			p.trail = t
+			if !t.Complete() {
+				p.side = ofOutcome(t.Outcome)
+			}
+		})
+	}
+	wg.Wait()
+	if both[0].build == both[1].build {
+		both[1] = both[0]
+	}
+	known := triage.Evaluations{}
+	start := k.run.cfg.Now()
+	defer func() { k.run.referenceTime.add(k.run.cfg.Now().Sub(start)) }()
+	for i := range both {
+		p := &both[i]
+		if p.trail == nil || len(sets) == 0 {
+			continue
+		}
+		p.validation, _ = p.trail.ValidateKnown(ctx, sets, passOptions, known) // an error leaves nothing to judge
+	}
+	return both
+}
+
+var passOptions = eval.Options{Bounds: true, MaxSteps: passSteps}
+
+// passSets are the input streams that the reference can evaluate.
+func (k *caseRun) passSets() (streams []*asked, sets [][]*eval.Value) {
+	for _, a := range k.asked {
+		if a.strict != nil {
+			streams = append(streams, a)
+			sets = append(sets, values(a.Inputs))
+		}
+	}
+	return streams, sets
+}
+
+func values(inputs []*hlo.Literal) []*eval.Value {
+	args := make([]*eval.Value, len(inputs))
+	for i, l := range inputs {
+		args[i] = eval.FromLiteral(l)
+	}
+	return args
+}
+
+// workPasses judges one case without executing it.
+func (r *run) workPasses(ctx context.Context, c *fuzz.Case) caseReport {
+	report := caseReport{result: CaseResult{ID: c.Name, Hash: c.Hash(), Streams: []StreamResult{}}}
+	stop := func(o Outcome, b Behaviour, detail string) caseReport {
+		report.result.Outcome, report.result.Base, report.result.Head, report.result.Detail = o, b, b, detail
+		return report
+	}
+	if c.Module == nil {
+		return stop(CaseUnsupported, Unsupported, "per-pass validation does not read StableHLO")
+	}
+	if why := runnable(c); why != "" {
+		return stop(CaseUnsupported, Unsupported, why)
+	}
+	k := &caseRun{run: r, c: c}
+	var err error
+	if k.base, err = encode(c); err != nil {
+		return stop(CaseUnsupported, Unsupported, "cannot be written as a proto: "+err.Error())
+	}
+	why := k.ask(ctx, c.Streams(r.cfg.Seed), &report)
+	if ctx.Err() != nil {
+		return stop(CaseSkipped, Skipped, "interrupted")
+	}
+	streams, sets := k.passSets()
+	both := k.examine(ctx, r.cfg.Runner, c.Module, sets)
+	if ctx.Err() != nil {
+		return stop(CaseSkipped, Skipped, "interrupted")
+	}
+	found := k.passFindings(ctx, both, streams)
+	for i := range found {
+		k.confirmPasses(ctx, &found[i])
+		if found[i].Blocking {
+			k.minimise(ctx, &found[i], r.cfg.Probes)
+		}
+	}
+	report.findings = finish(c, k.asked, found)
+	report.answers = passAnswers(both, streams, k.asked)
+	report.passesOnly = true
+	report.counts = counts(both)
+	k.steps = stepsOf(both[1].trail)
+	report.steps, report.dropped = k.steps, k.drop
+	k.summarise(&report, why)
+	report.result.Steps = report.counts
+	return report
+}
+
+// stepsOf counts the pass steps by name.
+func stepsOf(t *triage.Trail) map[string]stepCount {
+	out := map[string]stepCount{}
+	if t == nil {
+		return out
+	}
+	for _, r := range t.Runs {
+		n := out[r.Pass]
+		n.ran++
+		out[r.Pass] = n
+	}
+	for _, s := range t.States {
+		n := out[s.Key.Pass]
+		n.fired++
+		n.ran = max(n.ran, n.fired)
+		out[s.Key.Pass] = n
+	}
+	return out
+}
+
+func counts(both [2]passSide) *StepCounts {
+	out := &StepCounts{}
+	for i, p := range both {
+		if p.trail != nil {
+			*[]*int{&out.Base, &out.Head}[i] = len(p.trail.States)
+		}
+		if p.validation == nil {
+			continue
+		}
+		v := p.validation
+		one := &StepCounts{Judged: v.Judged, Shared: v.Shared, ByRule: v.Ruled, Unknown: v.Unknown}
+		for _, s := range v.Steps {
+			if s.Standing == triage.Unknown {
+				one.Reasons = append(one.Reasons, s.Key.Pass+": "+s.Detail)
+			}
+		}
+		out.add(one)
+	}
+	if both[0].trail != nil && both[1].trail != nil {
+		out.Aligned = triage.Aligned(both[0].trail, both[1].trail)
+	}
+	return out
+}
+
+// passAnswers are the answers per input stream.
+func passAnswers(both [2]passSide, streams, all []*asked) []answer {
+	var out []answer
+	for _, a := range all {
+		set := slices.Index(streams, a)
+		one := answer{cells: map[string]Cell{}, detail: joinDetails(both[0].side, both[1].side)}
+		behaviours := []*Behaviour{&one.base, &one.head}
+		for i, p := range both {
+			*behaviours[i] = p.behaviour(set)
+			if p.validation != nil && set >= 0 {
+				one.judged += p.validation.Sets[set].Elements - p.validation.Sets[set].Undecided
+				one.undecided += p.validation.Sets[set].Undecided
+			}
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+// behaviour is what the passes did on one input set; -1 is one that the
+// reference cannot evaluate.
+func (p *passSide) behaviour(set int) Behaviour {
+	switch {
+	case p.side.behaviour != "":
+		return p.side.behaviour
+	case set < 0 || p.validation == nil:
+		return Undecided
+	case slices.ContainsFunc(p.validation.Steps, func(s triage.Step) bool { return s.Standing == triage.Guilty && s.Where.InputSet == set }):
+		return Wrong
+	case p.validation.Sets[set].Elements == p.validation.Sets[set].Undecided && len(p.validation.Steps) > 0:
+		return Undecided
+	}
+	return Right
+}
+
+// passFindings compares the guilty steps of base and head, pass by pass.
+func (k *caseRun) passFindings(ctx context.Context, both [2]passSide, streams []*asked) []observedFinding {
+	base, head := &both[0], &both[1]
+	var out []observedFinding
+	if b := breakage(question{base: base.side, head: head.side}, base.side.behaviour, head.side.behaviour); b != nil {
+		b.stream, b.flags, b.base, b.head = k.asked[0].Name, ComparisonFlags, orRight(base.side), orRight(head.side)
+		b.baseRight = base.side.ran()
+		out = merge(out, *b)
+		f := &out[len(out)-1]
+		f.Witnesses = []string{WitnessCompiler}
+		broken := head
+		if !head.side.broke() {
+			broken = base
+		}
+		if t := broken.trail; t != nil && t.Last != "" {
+			f.Level, f.Pass = LevelAbort, &PassStep{Pipeline: t.LastPipeline, Name: t.Last}
+		}
+	}
+	for _, side := range []*passSide{head, base} {
+		for _, i := range side.guilty() {
+			s := &side.validation.Steps[i]
+			other := base
+			if side == base {
+				other = head
+			}
+			status := Fixed
+			onOther := other.accused(s.Key.Pass) >= 0
+			if side == head {
+				status = New
+				if onOther || !other.clean(s.Where.Output) && len(other.guilty()) > 0 {
+					status = PreExisting
+				}
+			} else if onOther || !other.clean(s.Where.Output) && len(other.guilty()) > 0 {
+				continue // said of head already
+			}
+			out = append(out, k.passFinding(ctx, side, other, i, status, streams))
+		}
+	}
+	return out
+}
+
+func orRight(s side) Behaviour {
+	if s.ran() {
+		return Right
+	}
+	return s.behaviour
+}
+
+// passFinding is the finding of one guilty step.
+func (k *caseRun) passFinding(ctx context.Context, p, other *passSide, step int, status Status, streams []*asked) observedFinding {
+	s := &p.validation.Steps[step]
+	w := s.Where
+	f := observedFinding{raw: status, Finding: Finding{
+		Class: classOf(w.Type, w.Was, w.Is), Status: status, Stream: streams[w.InputSet].Name, Flags: ComparisonFlags,
+		Output: fmt.Sprint(w.Output), Elements: s.Elements, Wrong: s.Wrong, Contest: contestNames(w.Contest),
+		First: First{At: w.At, Base: w.Before, Head: w.After, Legal: w.Before},
+		Pass:  &PassStep{Pipeline: s.Key.Pipeline, Index: s.Key.Index, Name: s.Key.Pass}, Level: LevelHLO,
+		Witnesses: []string{WitnessPasses}, Base: Right, Head: Right, Detail: s.Detail,
+	}}
+	switch status {
+	case New:
+		f.Head = Wrong
+	case Fixed:
+		f.Base = Wrong
+		f.First.Base, f.First.Head = w.After, w.Before
+	default:
+		f.Base, f.Head = Wrong, Wrong
+		f.First.Base = w.After
+	}
+	if s.Firm == 0 {
+		f.Status = Contested
+	}
+	f.seen.contest = w.Contest
+	f.seen.baseRight = other.clean(w.Output)
+	before, after := p.around(step)
+	args := values(streams[w.InputSet].Inputs)
+	if loc, err := triage.Localize(ctx, before, after, args, passOptions); err == nil && loc != nil {
+		f.Instruction = loc.Before.Name
+		f.Location = &Location{
+			Computation: loc.Computation.Name, Opcode: loc.Before.Op.String(), After: loc.After.Name, AfterOpcode: loc.After.Op.String(),
+			Source: loc.Source, LegalBefore: loc.Where.Before, LegalAfter: loc.Where.After,
+		}
+	}
+	k.crossExamine(ctx, &f, before, after, streams[w.InputSet].Inputs)
+	return f
+}
+
+// around are the modules before and after a step; before is the last that
+// could be evaluated.
+func (p *passSide) around(step int) (before, after *hlo.Module) {
+	before = p.trail.Before
+	for i := step - 1; i >= 0; i-- {
+		if p.validation.Steps[i].Standing != triage.Unknown {
+			before = p.trail.States[i].Module
+			break
+		}
+	}
+	return before, p.trail.States[step].Module
+}
+
+// crossExamine asks the third witness.
+func (k *caseRun) crossExamine(ctx context.Context, f *observedFinding, before, after *hlo.Module, inputs []*hlo.Literal) {
+	w := k.run.cfg.Witness
+	if w == nil {
+		return
+	}
+	testimony, why := triage.CrossExecute(ctx, k.run.cfg.Runner, w, before, after, inputs, passOptions, comparisonFlags)
+	switch testimony {
+	case triage.Agrees:
+		f.Witnesses = append(f.Witnesses, WitnessCross)
+	case triage.Disagrees:
+		f.disputed = true
+		f.Detail = appendDetail(f.Detail, fmt.Sprintf("not blocking: cross-execution on %s disagrees, both modules give legal values there", w.Spec))
+	default:
+		f.Detail = appendDetail(f.Detail, fmt.Sprintf("cross-execution on %s: unknown: %s", w.Spec, why))
+	}
+}
+
+// confirmPasses looks for a finding again in fresh processes.
+func (k *caseRun) confirmPasses(ctx context.Context, f *observedFinding) {
+	if f.Status != New && f.Status != Fixed {
+		return
+	}
+	if f.Status == New && !f.seen.baseRight {
+		f.Detail = appendDetail(f.Detail, "not blocking: base's passes could not be judged to the end on this program")
+		return
+	}
+	var sets [][]*eval.Value
+	if q, ok := k.questionOf(f.Stream); ok && q.strict != nil {
+		sets = [][]*eval.Value{values(q.Inputs)}
+	}
+	headBad, baseBad := 0, 0
+	for range confirmations {
+		both := k.examine(ctx, fresher{k.run.cfg.Runner}, k.c.Module, sets)
+		for i, bad := range []*int{&baseBad, &headBad} {
+			p := &both[i]
+			if p.side.behaviour == Infrastructure {
+				k.lost = appendDetail(k.lost, "finding could not be confirmed: "+p.side.detail)
+				f.Detail = appendDetail(f.Detail, "not confirmed: infrastructure")
+				return
+			}
+			if f.Class == Crash || f.Class == Hang {
+				if p.side.broke() {
+					*bad++
+				}
+			} else if p.accused(f.Pass.Name) >= 0 {
+				*bad++
+			}
+		}
+	}
+	f.conclude(headBad, baseBad)
+	f.Blocking = f.Blocking && !f.disputed
+}
+
+// passStillFails holds a smaller program to what the finding is: the same pass
+// guilty on the same side, the other side clean if it was, and of the same
+// class.
+func (k *caseRun) passStillFails(f *observedFinding) triage.Fails {
+	return func(ctx context.Context, p triage.Program) bool {
+		both := k.examine(ctx, k.run.cfg.Runner, p.Module, [][]*eval.Value{values(p.Inputs)})
+		base, head := &both[0], &both[1]
+		if f.Class == Crash || f.Class == Hang {
+			b := breakage(question{base: base.side, head: head.side}, base.side.behaviour, head.side.behaviour)
+			return b != nil && b.class == f.Class && b.status == f.raw
+		}
+		guilty, other := head, base
+		if f.raw == Fixed {
+			guilty, other = base, head
+		}
+		i := guilty.accused(f.Pass.Name)
+		if i < 0 {
+			return false
+		}
+		s := guilty.validation.Steps[i]
+		if s.Key.Pipeline != f.Pass.Pipeline || classOf(s.Where.Type, s.Where.Was, s.Where.Is) != f.Class || (s.Firm == 0) != (f.Status == Contested) {
+			return false
+		}
+		return (f.raw == PreExisting) == (other.accused(f.Pass.Name) >= 0) && (f.raw == PreExisting || other.clean(s.Where.Output))
+	}
+}
+
+// investigatePasses is Investigate without execution.
+func (k *caseRun) investigatePasses(ctx context.Context, probes int) (*Finding, error) {
+	streams, sets := k.passSets()
+	both := k.examine(ctx, k.run.cfg.Runner, k.c.Module, sets)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	found := k.passFindings(ctx, both, streams)
+	if len(found) == 0 {
+		n := counts(both)
+		return nil, fmt.Errorf("%w: %d pass steps judged, %d unknown", ErrNoFinding, n.Judged, n.Unknown)
+	}
+	best := 0
+	for i := range found {
+		if found[i].gravity() < found[best].gravity() {
+			best = i
+		}
+	}
+	if probes > 0 {
+		k.minimise(ctx, &found[best], probes)
+	}
+	out := finish(k.c, k.asked, found[best:best+1])
+	return &out[0], nil
+}
+
+// replayPasses says what the passes of one build make of a case.
+func (k *caseRun) replayPasses(ctx context.Context, out *Replayed) {
+	streams, sets := k.passSets()
+	both := k.examine(ctx, k.run.cfg.Runner, k.c.Module, sets)
+	p := &both[1]
+	for _, a := range k.asked {
+		b := p.behaviour(slices.Index(streams, a))
+		out.Runs = append(out.Runs, ReplayedRun{Stream: a.Name, Flags: ComparisonFlags, Outcome: b, Detail: p.side.detail, Inputs: a.Inputs})
+		out.Outcome = worse(out.Outcome, b)
+	}
+	n := counts([2]passSide{{}, *p})
+	detail := fmt.Sprintf("%d pass steps judged, %d unknown", n.Judged, n.Unknown)
+	if p.side.detail != "" {
+		detail = p.side.detail
+	}
+	for _, i := range p.guilty() {
+		s := p.validation.Steps[i]
+		text := fmt.Sprintf("%s: output %d%v %s, legal %s", s.Key, s.Where.Output, s.Where.At, s.Where.After, s.Where.Before)
+		if s.Firm == 0 {
+			text += " (contested)"
+		}
+		detail = appendDetail(detail, text)
+	}
+	out.Detail = appendDetail(out.Detail, detail)
+	for i := range out.Runs {
+		if out.Runs[i].Detail == "" && out.Runs[i].Outcome == Wrong {
+			out.Runs[i].Detail = detail
+		}
+	}
+}
+
+// BenchPasses measures passes-only: every case's first input stream, compiled
+// up to code generation in persistent workers and every pass step judged. Of
+// cfg it uses Runner, Now, Seed, Timeout and Workers.
+func BenchPasses(ctx context.Context, cfg Config, b *builds.Build, cases []*fuzz.Case, rounds int) (Rate, error) {
+	cfg.Base, cfg.Head = b, b
+	r := newRun(cfg)
+	type job struct {
+		k    *caseRun
+		sets [][]*eval.Value
+	}
+	var jobs []job
+	work := func(j job) bool {
+		t, err := j.k.passTrail(ctx, cfg.Runner, b, j.k.c.Module)
+		if err != nil || !t.Complete() {
+			return false
+		}
+		_, err = t.Validate(ctx, j.sets, passOptions)
+		return err == nil
+	}
+	for _, c := range cases {
+		streams := c.Streams(cfg.Seed)
+		if c.Module == nil || runnable(c) != "" || len(streams) == 0 {
+			continue
+		}
+		k := &caseRun{run: r, c: c}
+		var err error
+		if k.base, err = encode(c); err != nil {
+			continue
+		}
+		if j := (job{k, [][]*eval.Value{values(streams[0].Inputs)}}); work(j) {
+			jobs = append(jobs, j)
+		}
+	}
+	if len(jobs) == 0 {
+		return Rate{}, &ConfigError{"none of the cases compiles on " + b.Spec.String()}
+	}
+	r.xlaTime.total = 0
+	start := cfg.Now()
+	queue := make(chan job)
+	var wg sync.WaitGroup
+	workers := max(1, cfg.Workers)
+	for range workers {
+		wg.Go(func() {
+			for j := range queue {
+				work(j)
+			}
+		})
+	}
+	for range rounds {
+		for _, j := range jobs {
+			queue <- j
+		}
+	}
+	close(queue)
+	wg.Wait()
+	s := cfg.Now().Sub(start).Seconds()
+	n := rounds * len(jobs)
+	return Rate{n, s, float64(n) / s, r.xlaTime.total.Seconds() / s / float64(workers)}, ctx.Err()
+}
