@@ -24,6 +24,7 @@ type Sum struct {
 	i         int64
 	size      float64 // integers: sum of magnitudes
 	undecided bool
+	width     int64 // of the sum of the undecided terms; -1: any value
 	contest   Contest
 }
 
@@ -95,7 +96,11 @@ func (s *Sum) AddArray(x *Array, from, stride, count int) {
 	default:
 		for i := range count {
 			at := from + i*stride
-			s.addInt(Scalar{I: x.I[at], Undecided: x.Undecided != nil && x.Undecided[at]})
+			v := Scalar{I: x.I[at]}
+			if x.Undecided != nil {
+				v = x.At(at)
+			}
+			s.addInt(v)
 		}
 	}
 }
@@ -142,7 +147,15 @@ func (s *Sum) addInt(x Scalar) {
 		s.i += x.I
 		s.size += math.Abs(float64(x.I))
 	}
-	s.undecided = s.undecided || x.Undecided
+	if x.Undecided {
+		s.undecided = true
+		if x.Width == 0 || s.width < 0 {
+			s.width = -1
+		} else {
+			s.width += x.Width
+			s.size += float64(x.Width)
+		}
+	}
 }
 
 // AddProduct adds the product of two values of the sum's type.
@@ -180,6 +193,9 @@ func (s *Sum) Result() Scalar {
 	}
 	r.I = s.t.Canonical(s.i)
 	if s.undecided && !(s.t == hlo.Pred && s.i != 0) {
+		if s.width > 0 && s.t != hlo.Pred && s.size < maxExactSum && s.size <= float64(maxInt(s.t)) {
+			return ranged(s.t, s.i, s.i+s.width, r.Contest)
+		}
 		r.I, r.Undecided = 0, true
 	}
 	if s.t.IsSigned() && s.size > float64(maxInt(s.t)) {

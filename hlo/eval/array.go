@@ -43,6 +43,7 @@ func (a *Array) Reshape(dims ...int64) *Array {
 func (a *Array) Clone() *Array {
 	r := *a
 	r.Dims, r.I, r.Undecided = slices.Clone(a.Dims), slices.Clone(a.I), slices.Clone(a.Undecided)
+	r.Width = slices.Clone(a.Width)
 	r.Re, r.Im = a.Re.clone(), a.Im.clone()
 	r.Contest, r.Sizes = slices.Clone(a.Contest), slices.Clone(a.Sizes)
 	return &r
@@ -60,7 +61,12 @@ func (a *Array) At(i int) Scalar {
 	var s Scalar
 	if a.I != nil {
 		s.I = a.I[i]
-		s.Undecided = a.Undecided != nil && a.Undecided[i]
+		if a.Undecided != nil && a.Undecided[i] {
+			s.Undecided = true
+			if a.Width != nil {
+				s.Width = a.Width[i]
+			}
+		}
 	}
 	if a.Re != nil {
 		s.Re = a.Re.at(i)
@@ -80,6 +86,9 @@ func (a *Array) Set(i int, s Scalar) {
 		a.I[i] = s.I
 		if a.Undecided != nil || s.Undecided {
 			grow(&a.Undecided, len(a.I))[i] = s.Undecided
+			if a.Width != nil || s.Width != 0 {
+				grow(&a.Width, len(a.I))[i] = s.Width
+			}
 		}
 	}
 	if a.Re != nil {
@@ -142,6 +151,7 @@ func Fill(s Scalar, t hlo.PrimitiveType, dims ...int64) *Array {
 func (a *Array) Permute(dims []int64, index []int32) *Array {
 	r := &Array{Type: a.Type, Dims: slices.Clone(dims)}
 	r.I, r.Undecided, r.Contest = pick(a.I, index), pick(a.Undecided, index), pick(a.Contest, index)
+	r.Width = pick(a.Width, index)
 	r.Re, r.Im = a.Re.permute(index), a.Im.permute(index)
 	return r
 }
@@ -174,6 +184,7 @@ func (a *Array) CopyStrided(at, stride int, src *Array, from, fromStride, n int)
 	size := a.Len()
 	move(&a.I, src.I, size, at, stride, from, fromStride, n)
 	move(&a.Undecided, src.Undecided, size, at, stride, from, fromStride, n)
+	move(&a.Width, src.Width, size, at, stride, from, fromStride, n)
 	move(&a.Contest, src.Contest, size, at, stride, from, fromStride, n)
 	a.Re.copyStrided(at, stride, src.Re, from, fromStride, n)
 	a.Im.copyStrided(at, stride, src.Im, from, fromStride, n)

@@ -25,7 +25,7 @@ func (n *Numerics) Compare(direction string, total bool, t hlo.PrimitiveType, x,
 	case t.IsFloat():
 		yes, no = n.compare(floatTypes[t], direction, total, x.Re, y.Re)
 	case x.Undecided || y.Undecided:
-		yes, no = true, true
+		yes, no = compareRanges(direction, t, x, y)
 	default:
 		yes = intCompare(direction, t, x.I, y.I)
 	}
@@ -173,7 +173,7 @@ func (n *Numerics) Select(p Scalar, t hlo.PrimitiveType, a, b Scalar) Scalar {
 	case t.IsFloat() || t.IsComplex():
 		r.Re, r.Im = hull(a.Re, b.Re), hull(a.Im, b.Im)
 	case a.Undecided || b.Undecided || a.I != b.I:
-		r.Undecided = true
+		return hullInts(t, a, b, r.Contest)
 	default:
 		r.I = a.I
 	}

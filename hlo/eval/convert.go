@@ -28,14 +28,20 @@ func (n *Numerics) Convert(from, to hlo.PrimitiveType, x Scalar) Scalar {
 	case from.IsFloat():
 		v, undecided, contest := n.floatToInt(floatTypes[from], to, x.Re)
 		r.I, r.Undecided, r.Contest = v, undecided, r.Contest|contest
+		if undecided {
+			return rangeOfFloat(to, x.Re, r.Contest)
+		}
 	case to.IsFloat():
 		if x.Undecided {
-			r.Re = anyNum
+			r.Re = n.floatOfRange(from, floatTypes[to], x)
 		} else {
 			r.Re = n.intToFloat(from, floatTypes[to], x.I)
 		}
 	default:
-		r.I, r.Undecided = to.Canonical(x.I), x.Undecided
+		if x.Undecided {
+			return rangeConvert(from, to, x)
+		}
+		r.I = to.Canonical(x.I)
 	}
 	return r
 }

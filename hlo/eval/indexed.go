@@ -21,17 +21,23 @@ func (a *Array) indexAt(i int) int64 {
 	return math.MaxInt64
 }
 
+// freeStart is a dimension whose start index is undecided: any of lo to hi,
+// both inside the operand.
+type freeStart struct {
+	dim    int
+	lo, hi int64
+}
+
 // starts are the start indices of a dynamic-slice or dynamic-update-slice of
 // the given block size, clamped so that the block lies inside (StableHLO
 // dynamic_slice, HandleDynamicSlice), with the union of their contest bits.
 // free lists the dimensions whose index is undecided and makes a difference.
-func starts(in *hlo.Instruction, index []*Array, dims, size []int64) (start []int64, free []int, contest Contest, err error) {
-	at := func(i int) (int64, bool, Contest) { return 0, false, 0 }
+func starts(in *hlo.Instruction, index []*Array, dims, size []int64) (start []int64, free []freeStart, contest Contest, err error) {
+	at := func(i int) (*Array, int) { return index[i], 0 }
 	switch {
 	case len(index) == len(dims):
-		at = func(i int) (int64, bool, Contest) { return scalarIndex(index[i], 0) }
 	case len(index) == 1 && len(index[0].Dims) == 1 && index[0].Len() == len(dims): // the form of old modules
-		at = func(i int) (int64, bool, Contest) { return scalarIndex(index[0], i) }
+		at = func(i int) (*Array, int) { return index[0], i }
 	default:
 		return nil, nil, 0, malformed(in, "%d start indices for rank %d", len(index), len(dims))
 	}
@@ -45,45 +51,54 @@ func starts(in *hlo.Instruction, index []*Array, dims, size []int64) (start []in
 		if size[i] > d {
 			return nil, nil, 0, malformed(in, "size %d of dimension %d is larger than %d", size[i], i, d)
 		}
-		v, undecided, c := at(i)
-		contest |= c
-		if undecided && d > size[i] {
-			free = append(free, i)
+		x, j := at(i)
+		s := x.At(j)
+		contest |= s.Contest
+		if s.Undecided {
+			if f := freeRange(s, i, d-size[i]); f.lo != f.hi {
+				free = append(free, f)
+			} else {
+				start[i] = f.lo
+			}
+			continue
 		}
-		start[i] = max(0, min(v, d-size[i]))
+		start[i] = max(0, min(x.indexAt(j), d-size[i]))
 	}
 	return start, free, contest, nil
 }
 
-func scalarIndex(a *Array, i int) (v int64, undecided bool, c Contest) {
-	if a.Contest != nil {
-		c = a.Contest[i]
+// freeRange is the range of an undecided start index of a dimension, clamped
+// to 0..last.
+func freeRange(s Scalar, dim int, last int64) freeStart {
+	lo, hi, ok := s.span()
+	if !ok {
+		return freeStart{dim, 0, last}
 	}
-	return a.indexAt(i), a.Undecided != nil && a.Undecided[i], c
+	return freeStart{dim, max(0, min(lo, last)), max(0, min(hi, last))}
 }
 
 // eachStart calls f with every start that the undecided dimensions allow. It
 // reports false, without a call, when work elements for each would exceed
 // hullLimit.
-func eachStart(start []int64, free []int, dims, size []int64, work int, f func(start []int64)) bool {
+func eachStart(start []int64, free []freeStart, work int, f func(start []int64)) bool {
 	n := 1
-	for _, d := range free {
-		n *= int(dims[d]-size[d]) + 1
+	for _, r := range free {
+		n *= int(r.hi-r.lo) + 1
 		if n*max(work, 1) > hullLimit {
 			return false
 		}
 	}
 	s := slices.Clone(start)
-	for _, d := range free {
-		s[d] = 0
+	for _, r := range free {
+		s[r.dim] = r.lo
 	}
 	for range n {
 		f(s)
-		for _, d := range free {
-			if s[d]++; s[d] <= dims[d]-size[d] {
+		for _, r := range free {
+			if s[r.dim]++; s[r.dim] <= r.hi {
 				break
 			}
-			s[d] = 0
+			s[r.dim] = r.lo
 		}
 	}
 	return true
@@ -138,7 +153,7 @@ func (e *Evaluator) dynamicSlice(in *hlo.Instruction, a []*Array) (*Array, error
 		return a[0].slice(start, nil, size).contested(contest), nil
 	}
 	var r *Array
-	if !eachStart(start, free, a[0].Dims, size, product(size), func(s []int64) {
+	if !eachStart(start, free, product(size), func(s []int64) {
 		block := a[0].slice(s, nil, size)
 		if r == nil {
 			r = block
@@ -172,7 +187,7 @@ func (e *Evaluator) dynamicUpdateSlice(in *hlo.Instruction, a []*Array) (*Array,
 		return put(start).contested(contest), nil
 	}
 	var r *Array
-	if !eachStart(start, free, a[0].Dims, update.Dims, a[0].Len(), func(s []int64) {
+	if !eachStart(start, free, a[0].Len(), func(s []int64) {
 		if r == nil {
 			r = put(s)
 		} else {
@@ -193,9 +208,9 @@ type windows struct {
 	size    []int64 // of a window, per operand dimension
 	strides []int   // of the operand
 
-	starts    [][]int64 // per batch; one entry per operand dimension
-	undecided [][]int   // per batch: operand dimensions with an undecided start; nil when none at all
-	contest   Contest   // of all indices
+	starts    [][]int64     // per batch; one entry per operand dimension
+	undecided [][]freeStart // per batch: undecided starts; nil when none at all
+	contest   Contest       // of all indices
 
 	batchAt  []int // per batch: its offset in the array of slices
 	elements []windowElement
@@ -315,11 +330,11 @@ func newWindows(in *hlo.Instruction, w windowNumbers, indices *Array) (*windows,
 			at += j * bs[i]
 		}
 		start := make([]int64, rank)
-		var free []int
+		var free []freeStart
 		for i, d := range w.indexMap {
 			start[d] = indices.indexAt(from + i*vector)
 			if anyUndecided && indices.Undecided[from+i*vector] {
-				free = append(free, int(d))
+				free = append(free, freeRange(indices.At(from+i*vector), int(d), w.operandDims[d]-w.size[d]))
 			}
 		}
 		for i, d := range w.operandBatch {
@@ -413,7 +428,7 @@ func (e *Evaluator) gather(in *hlo.Instruction, a, indices *Array) (*Array, erro
 		}
 		at := w.batchAt[b]
 		first := true
-		if budget > 0 && eachStart(w.starts[b], free, w.dims, w.size, len(w.elements), func(s []int64) {
+		if budget > 0 && eachStart(w.starts[b], free, len(w.elements), func(s []int64) {
 			from := w.offset(s)
 			for _, x := range w.elements {
 				v := a.At(from + x.operand)
@@ -489,13 +504,13 @@ func (e *Evaluator) scatter(in *hlo.Instruction, a []*Array) (*Value, error) {
 		if w.undecided != nil && w.undecided[b] != nil {
 			free := w.undecided[b]
 			known := slices.Clone(start)
-			for _, d := range free {
-				known[d] = 0
+			for _, r := range free {
+				known[r.dim] = 0
 			}
 			if !w.inside(known) {
 				continue
 			}
-			if !eachStart(start, free, w.dims, w.size, len(w.elements), func(s []int64) {
+			if !eachStart(start, free, len(w.elements), func(s []int64) {
 				from := w.offset(s)
 				for _, x := range w.elements {
 					pairs = append(pairs, scatterPair{int32(from + x.operand), int32(at + x.slices), true})
@@ -685,7 +700,7 @@ func (n *Numerics) orderFree(t hlo.PrimitiveType, x, y Scalar) Scalar {
 
 // sameScalar compares all but the contest bits; NaN centres are equal.
 func sameScalar(x, y Scalar) bool {
-	return x.I == y.I && x.Undecided == y.Undecided && sameNum(x.Re, y.Re) && sameNum(x.Im, y.Im)
+	return x.I == y.I && x.Undecided == y.Undecided && x.Width == y.Width && sameNum(x.Re, y.Re) && sameNum(x.Im, y.Im)
 }
 
 func sameNum(x, y Num) bool {
@@ -766,6 +781,7 @@ func (a *Array) place(at []int32, src *Array) {
 	size := a.Len()
 	put(&a.I, src.I, at, size)
 	put(&a.Undecided, src.Undecided, at, size)
+	put(&a.Width, src.Width, at, size)
 	put(&a.Contest, src.Contest, at, size)
 	a.Re.place(at, src.Re)
 	a.Im.place(at, src.Im)

@@ -50,7 +50,10 @@ func mask(t hlo.PrimitiveType, v int64) uint64 {
 }
 
 func intUnary(op hlo.Opcode, t hlo.PrimitiveType, x Scalar) Scalar {
-	r := Scalar{Undecided: x.Undecided, Contest: x.Contest}
+	if x.Undecided {
+		return rangeUnary(op, t, x)
+	}
+	r := Scalar{Contest: x.Contest}
 	v := x.I
 	switch op {
 	case hlo.OpAbs:
@@ -105,7 +108,7 @@ func intBinary(op hlo.Opcode, t hlo.PrimitiveType, x, y Scalar) Scalar {
 				return Scalar{I: z.I, Contest: r.Contest}
 			}
 		}
-		return r
+		return rangeBinary(op, t, x, y)
 	}
 	v, contest := intOp(op, t, x.I, y.I)
 	r.I = v

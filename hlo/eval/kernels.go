@@ -856,7 +856,7 @@ func (n *Numerics) SelectArray(p, a, b *Array) *Array {
 				r.I[i] = b.I[i] ^ (a.I[i]^b.I[i])&-v
 			}
 		}
-		r.Undecided = choose(p.I, a.Undecided, b.Undecided)
+		r.Undecided, r.Width = choose(p.I, a.Undecided, b.Undecided), choose(p.I, a.Width, b.Width)
 		r.Contest = unite(choose(p.I, a.Contest, b.Contest), p.Contest)
 		r.Re, r.Im = choosePlane(p.I, a.Re, b.Re), choosePlane(p.I, a.Im, b.Im)
 		return r

@@ -40,6 +40,12 @@ func (a *Array) Legal(i int, got Scalar) Verdict {
 	case a.Re != nil:
 		return s.Re.legal(floatTypes[a.Type], got.Re.C)
 	case s.Undecided:
+		if lo, hi, ok := s.span(); ok {
+			if less(a.Type, got.I, lo) || less(a.Type, hi, got.I) {
+				return Out
+			}
+			return In
+		}
 		return Undecided
 	case s.I == got.I:
 		return In
@@ -86,7 +92,15 @@ func (a *Array) Meets(b *Array, i int) Verdict {
 	case a.Re != nil:
 		return x.Re.meets(floatTypes[a.Type], y.Re)
 	case x.Undecided || y.Undecided:
-		return Undecided
+		xl, xh, ok := x.span()
+		yl, yh, ok2 := y.span()
+		switch {
+		case !ok || !ok2:
+			return Undecided
+		case less(a.Type, xh, yl) || less(a.Type, yh, xl):
+			return Out
+		}
+		return In
 	case x.I == y.I:
 		return In
 	}
@@ -123,6 +137,9 @@ func (a *Array) LegalSet(i int) string {
 	case a.Re != nil:
 		return s.Re.set(floatTypes[a.Type])
 	case s.Undecided:
+		if lo, hi, ok := s.span(); ok {
+			return fmt.Sprintf("[%s..%s]", ScalarString(a.Type, Scalar{I: lo}), ScalarString(a.Type, Scalar{I: hi}))
+		}
 		return "any"
 	}
 	return "{" + ScalarString(a.Type, s) + "}"

@@ -58,7 +58,10 @@ func (a *Array) reals() *Plane {
 	for i, v := range a.I {
 		p.C[i] = float64(v)
 		if a.Undecided != nil && a.Undecided[i] {
-			p.set(i, anyNum)
+			if p.set(i, anyNum); a.Width != nil && a.Width[i] > 0 {
+				half := float64(a.Width[i]) / 2
+				p.set(i, Num{C: float64(v) + half, E: half})
+			}
 		}
 	}
 	return p
@@ -273,9 +276,16 @@ func (n *Numerics) matInts(r, x, y *Array, m matShape) {
 				if watch {
 					s := n.NewSum(t)
 					for l := range m.inner {
-						s.AddProduct(
-							Scalar{I: x.I[xo+l], Undecided: x.Undecided != nil && x.Undecided[xo+l]},
-							Scalar{I: y.I[yo+l], Undecided: y.Undecided != nil && y.Undecided[yo+l]})
+						v, w := Scalar{I: x.I[xo+l]}, Scalar{I: y.I[yo+l]}
+						if x.Undecided != nil {
+							v = x.At(xo + l)
+							v.Contest = 0
+						}
+						if y.Undecided != nil {
+							w = y.At(yo + l)
+							w.Contest = 0
+						}
+						s.AddProduct(v, w)
 					}
 					r.Set(at, s.Result())
 					continue

@@ -49,6 +49,7 @@ func (a *Array) copyBox(src *Array, b box) {
 	size := a.Len()
 	moveBox(&a.I, src.I, size, &b)
 	moveBox(&a.Undecided, src.Undecided, size, &b)
+	moveBox(&a.Width, src.Width, size, &b)
 	moveBox(&a.Contest, src.Contest, size, &b)
 	a.Re.copyBox(src.Re, &b)
 	a.Im.copyBox(src.Im, &b)
@@ -226,6 +227,7 @@ func (a *Array) rows(from, to, width int) *Array {
 	lo, hi := from*width, to*width
 	r := &Array{Type: a.Type, Dims: []int64{int64(hi - lo)}}
 	r.I, r.Undecided, r.Contest = part(a.I, lo, hi), part(a.Undecided, lo, hi), part(a.Contest, lo, hi)
+	r.Width = part(a.Width, lo, hi)
 	r.Re, r.Im = a.Re.part(lo, hi), a.Im.part(lo, hi)
 	return r
 }
@@ -278,7 +280,8 @@ func undecidedArray(t hlo.PrimitiveType, contest Contest, dims ...int64) *Array 
 
 // decided says that element i is one value or an interval, not any value.
 func (a *Array) decided(i int) bool {
-	return !(a.Undecided != nil && a.Undecided[i] || a.Re.undecided(i) || a.Im.undecided(i))
+	open := a.Undecided != nil && a.Undecided[i] && (a.Width == nil || a.Width[i] == 0)
+	return !(open || a.Re.undecided(i) || a.Im.undecided(i))
 }
 
 func (p *Plane) undecided(i int) bool { return p != nil && p.E != nil && math.IsInf(p.E[i], 1) }

@@ -335,7 +335,7 @@ func TestFloatToInteger(t *testing.T) {
 		{hlo.F32, hlo.Pred, Num{C: 1e-40}, Scalar{Undecided: true}}, // may be flushed
 		{hlo.F16, hlo.Pred, Num{C: 6e-8}, Scalar{I: 1}},
 		{hlo.F32, hlo.S32, Num{C: 2.5, E: 0.25}, Scalar{I: 2}},
-		{hlo.F32, hlo.S32, Num{C: 2.5, E: 0.5}, Scalar{Undecided: true}},
+		{hlo.F32, hlo.S32, Num{C: 2.5, E: 0.5}, Scalar{I: 2, Width: 1, Undecided: true}},
 		{hlo.F32, hlo.S32, Num{C: 2.5, K: MayNaN}, Scalar{Undecided: true, Contest: OutOfRangeConvert}},
 	} {
 		if got := n.Convert(c.from, c.to, Scalar{Re: c.x}); got != c.want {

@@ -58,8 +58,11 @@ type Num struct {
 // integer (hlo.PrimitiveType.Canonical); Re the value of a real float, Re and
 // Im the parts of a complex.
 type Scalar struct {
-	I         int64
-	Undecided bool // pred and integers only: any value (floats use E = +Inf)
+	I int64
+	// Undecided, of pred and integers only (floats use E = +Inf): with a
+	// positive Width any value of [I, I+Width], else any value.
+	Undecided bool
+	Width     int64
 	Re, Im    Num
 	Contest   Contest
 }
@@ -76,8 +79,10 @@ type Array struct {
 	Type hlo.PrimitiveType
 	Dims []int64
 	I    []int64 // pred and integers; nil otherwise
-	// Undecided marks pred and integer elements that may be anything; nil if none.
+	// Undecided and Width are those of Scalar; nil if no element is undecided,
+	// and none has a width.
 	Undecided []bool
+	Width     []int64
 	Re, Im    *Plane    // Re: real and complex floats; Im: complex only
 	Contest   []Contest // nil if none
 	// Sizes are the run-time sizes of dynamic dimensions; nil when static.
