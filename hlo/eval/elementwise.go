@@ -52,7 +52,10 @@ func elementwise(in *hlo.Instruction) columnFunc {
 	case 2:
 		t := binaryOperandType(to, types)
 		if r, ok := BinaryType(op, t); ok && r == to {
-			return func(n *Numerics, a []*Array) *Array { return n.BinaryArray(op, n.as(t, a[0]), n.as(t, a[1])) }
+			reassociation := reassociationOf(in)
+			return func(n *Numerics, a []*Array) *Array {
+				return n.reassociated(n.BinaryArray(op, n.as(t, a[0]), n.as(t, a[1])), reassociation)
+			}
 		}
 	}
 	return nil
@@ -102,8 +105,9 @@ func elementwiseScalar(in *hlo.Instruction) scalarFunc {
 	case 2:
 		t := binaryOperandType(to, types)
 		if r, ok := BinaryType(op, t); ok && r == to {
+			reassociation := reassociationOf(in)
 			return func(n *Numerics, a []Scalar) Scalar {
-				return n.Binary(op, t, n.asScalar(types[0], t, a[0]), n.asScalar(types[1], t, a[1]))
+				return n.reassociatedScalar(n.Binary(op, t, n.asScalar(types[0], t, a[0]), n.asScalar(types[1], t, a[1])), reassociation)
 			}
 		}
 	}

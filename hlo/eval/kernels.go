@@ -358,7 +358,8 @@ func (n *Numerics) addKernel(f *floatType, r, x, y *Plane, sign float64) {
 		switch {
 		case exact && normal && l.ordinary(bs<<1):
 			c[i] = s
-			e[i] = l.rounded(bs, s)
+			lost := math.Float64bits(twoSum(v, w).lo) << 1 // beyond float64
+			e[i] = l.rounded(bs|(lost|-lost)>>63, bs, s)
 			continue
 		case exact && normal && s == 0:
 			c[i] = s
@@ -391,11 +392,12 @@ func (n *Numerics) addKernel(f *floatType, r, x, y *Plane, sign float64) {
 }
 
 // rounded is the bound of a basic operation on exact operands whose result v,
-// of pattern b, is normal: zero where the type has v. Without a branch, since
+// of pattern b, is normal: zero where the type has the true result, that is
+// where no bit of digits is one that the type lacks. Without a branch, since
 // the answer is as good as random.
-func (l *limits) rounded(b uint64, v float64) float64 {
+func (l *limits) rounded(digits, b uint64, v float64) float64 {
 	e := (l.half*binade(b) + math.Abs(v)*centreError) * roundUp
-	rest := b & l.low
+	rest := digits & l.low
 	return math.Float64frombits(math.Float64bits(e) & uint64(int64(rest|-rest)>>63))
 }
 
@@ -425,7 +427,7 @@ func (n *Numerics) mulKernel(f *floatType, r, x, y *Plane) {
 		switch {
 		case exact && l.ordinary(bp<<1) && bv-1 >= l.operand && bw-1 >= l.operand:
 			c[i] = p
-			e[i] = l.rounded(bp, p)
+			e[i] = l.rounded(bp, bp, p)
 			continue
 		case exact && p == 0 && (v == 0 || w == 0) && f.NegZero:
 			c[i] = p

@@ -86,6 +86,9 @@ func (n *Numerics) settle(f *floatType, c, lo, e, b float64, k Class) Num {
 			return x
 		}
 	}
+	if !f.wide {
+		lo = 0 // within centreError
+	}
 	rounded := e == 0 && b <= 0.5 && a <= f.max // then it does not overflow
 	if f.wide {
 		e = (e+b*f.ulp(math.Min(a+e, f.max))+a*wideCentreError)*roundUp + wideUnderflow
@@ -177,7 +180,7 @@ func (n *Numerics) add(f *floatType, x, y Num) Num {
 	if f.wide {
 		s = dd{x.C, x.Lo}.add(dd{y.C, y.Lo})
 	} else {
-		s.hi = x.C + y.C
+		s = twoSum(x.C, y.C) // lo: no value of the type, though hi may be one
 	}
 	if math.Abs(s.hi) <= e || s.hi == 0 {
 		k |= AnyZeroSign
