@@ -90,6 +90,8 @@ var (
 	inner      = regexp.MustCompile(`^(?:(.*)\.)?(\d{4,})\.([^.]+)\.(.+)$`)
 	metadata   = regexp.MustCompile(`^module_(\d+)\.metadata\.textproto$`)
 	transforms = regexp.MustCompile(`^apply-xla-transforms-\d+$`)
+	// nested is what a pass adds to its record in the metadata, e.g. the scheduler's custom_metadata.
+	nested = regexp.MustCompile(`(?m)^  \w+ \{\n(?:    .*\n)*  \}\n`)
 )
 
 // Read indexes a dump directory: one Compilation per module, by ID. Files that are no HLO protos are left alone. It reads
@@ -269,6 +271,8 @@ func readMetadata(dir fs.FS, name string) ([]Run, error) {
 		return nil, fmt.Errorf("dump file %s has %d bytes, more than %d", name, len(data), maxMetadata)
 	}
 	var meta hlopb.HloModuleMetadataProto
+	// prototext cannot skip a message field that it does not know when no colon follows its name.
+	data = nested.ReplaceAll(data, nil)
 	if err := (prototext.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(data, &meta); err != nil {
 		return nil, fmt.Errorf("dump file %s: %w", name, err)
 	}
