@@ -144,12 +144,14 @@ type Rate struct {
 	InXLA float64
 }
 
-// Bench compiles and runs every case's first input stream on one build, first
-// in persistent workers, then in a fresh process per case, and measures both.
-// Cases that end in anything but a result are left out of both. Of cfg it uses
+// Bench compiles and runs every case on one build, on each of its input
+// streams, and measures two ways: persistent workers that compile a program
+// once for all its streams, as Run does, and a fresh process for each program
+// and stream. A case of Rate is one program with one input stream. Programs
+// that end in anything but a result are left out of both. Of cfg it uses
 // Runner, Now, Seed, Timeout and Workers.
 func Bench(ctx context.Context, cfg Config, b *builds.Build, cases []*fuzz.Case, rounds int) (persistent, fresh Rate, err error) {
-	var requests []worker.Request
+	var programs, single []worker.Request
 	for _, c := range cases {
 		if runnable(c) != "" {
 			continue
@@ -158,18 +160,24 @@ func Bench(ctx context.Context, cfg Config, b *builds.Build, cases []*fuzz.Case,
 		if err != nil {
 			continue
 		}
-		streams := c.Streams(cfg.Seed)
-		r.Inputs = [][]worker.Array{arguments(streams[0].Inputs)}
 		r.Timeout = cfg.Timeout
 		r.Options = comparisonFlags
-		if out := cfg.Runner.Do(ctx, b, r); out.Status == worker.OK && out.Result.Sets[0].Failure == nil {
-			requests = append(requests, r)
+		for _, s := range c.Streams(cfg.Seed) {
+			one := r
+			one.Inputs = [][]worker.Array{arguments(s.Inputs)}
+			if out := cfg.Runner.Do(ctx, b, one); out.Status == worker.OK && out.Result.Sets[0].Failure == nil {
+				single = append(single, one)
+				r.Inputs = append(r.Inputs, one.Inputs[0])
+			}
+		}
+		if len(r.Inputs) > 0 {
+			programs = append(programs, r)
 		}
 	}
-	if len(requests) == 0 {
+	if len(programs) == 0 {
 		return persistent, fresh, &ConfigError{"none of the cases runs on " + b.Spec.String()}
 	}
-	measure := func(do func(context.Context, *builds.Build, worker.Request) worker.Outcome) Rate {
+	measure := func(do func(context.Context, *builds.Build, worker.Request) worker.Outcome, requests []worker.Request) Rate {
 		var inXLA meter
 		start := cfg.Now()
 		queue := make(chan worker.Request)
@@ -192,10 +200,10 @@ func Bench(ctx context.Context, cfg Config, b *builds.Build, cases []*fuzz.Case,
 			<-done
 		}
 		s := cfg.Now().Sub(start).Seconds()
-		n := rounds * len(requests)
+		n := rounds * len(single)
 		return Rate{n, s, float64(n) / s, inXLA.total.Seconds() / s / float64(max(1, cfg.Workers))}
 	}
-	persistent = measure(cfg.Runner.Do)
-	fresh = measure(cfg.Runner.DoFresh)
+	persistent = measure(cfg.Runner.Do, programs)
+	fresh = measure(cfg.Runner.DoFresh, single)
 	return persistent, fresh, ctx.Err()
 }
