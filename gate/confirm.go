@@ -19,6 +19,10 @@ func (k *caseRun) confirm(ctx context.Context, f *observedFinding) {
 		f.Detail = appendDetail(f.Detail, "not blocking: base did not run this program rightly, either")
 		return
 	}
+	if f.Status == Fixed && shows(f.Class, f.Head) {
+		f.Detail = appendDetail(f.Detail, "head is wrong elsewhere")
+		return
+	}
 	q, ok := k.questionOf(f.Stream)
 	if !ok {
 		return

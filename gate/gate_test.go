@@ -218,6 +218,20 @@ func TestStatuses(t *testing.T) {
 				return a
 			})
 		}), want{gate.Pass, gate.CaseFinding, []string{"miscompile pre-existing own"}, gate.Wrong, gate.Wrong}},
+		{"both wrong on one element, head on another, too", copyS32, by(
+			func(c call) worker.Outcome {
+				return c.copies(func(set int, a worker.Array) worker.Array { a.Data[4] ^= 1; return a })
+			},
+			func(c call) worker.Outcome {
+				return c.copies(func(set int, a worker.Array) worker.Array { a.Data[0] ^= 1; a.Data[4] ^= 2; return a })
+			}), want{gate.Pass, gate.CaseFinding, []string{"miscompile pre-existing own"}, gate.Wrong, gate.Wrong}},
+		{"base and head wrong on different elements", copyS32, by(
+			func(c call) worker.Outcome {
+				return c.copies(func(set int, a worker.Array) worker.Array { a.Data[4] ^= 1; return a })
+			},
+			func(c call) worker.Outcome {
+				return c.copies(func(set int, a worker.Array) worker.Array { a.Data[0] ^= 1; return a })
+			}), want{gate.Pass, gate.CaseFinding, []string{"miscompile new own", "miscompile fixed own"}, gate.Wrong, gate.Wrong}},
 		{"head wrong in old processes only", copyS32, by(right, func(c call) worker.Outcome {
 			if c.fresh {
 				return right(c)
@@ -486,7 +500,6 @@ func TestBadSettings(t *testing.T) {
 	for name, edit := range map[string]func(*gate.Config){
 		"two cases of one name": func(cfg *gate.Config) { cfg.Cases = append(cfg.Cases, c) },
 		"shard out of range":    func(cfg *gate.Config) { cfg.Shard, cfg.Shards = 4, 3 },
-		"compile-only head":     func(cfg *gate.Config) { cfg.Head.Kind = builds.CompileOnly },
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := config(&fake{answer: right}, c)

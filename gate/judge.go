@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/passgate/passgate/hlo"
 	"github.com/passgate/passgate/hlo/eval"
@@ -279,11 +280,38 @@ func (l *leafJudge) run() {
 	if cell.Elements > 0 {
 		l.answer.cells[dtype] = cell
 	}
+	l.foldOverlap()
 	for _, k := range l.order {
 		o := l.found[k]
 		o.elements = l.judged
 		l.answer.observations = append(l.answer.observations, *o)
 	}
+}
+
+// foldOverlap makes one observation of a leaf in which both sides are wrong on
+// common elements: what is wrong on one side only, beside those, is the same
+// fault with other values, and an error within the slack of want belongs to the
+// larger ones that want speaks against.
+func (l *leafJudge) foldOverlap() {
+	host := slices.IndexFunc(l.order, func(k foundKey) bool { return k.status == PreExisting })
+	if host < 0 {
+		return
+	}
+	to := l.found[l.order[host]]
+	var kept []foundKey
+	for i, k := range l.order {
+		if i == host || k.status == Contested {
+			kept = append(kept, k)
+			continue
+		}
+		from := l.found[k]
+		to.wrong += from.wrong
+		to.unstable = to.unstable || from.unstable
+		if k.class == Miscompile {
+			to.class = Miscompile
+		}
+	}
+	l.order = kept
 }
 
 // verdict is Out if any execution is outside, and which one; In for a side
