@@ -132,7 +132,7 @@ func (p *parser) check(r *reading) {
 			bad("dynamic-slice of %v has %d operands", in.Operands[0].Shape, n)
 		}
 	case OpDynamicUpdateSlice:
-		rank := in.Operands[0].Shape.Rank()
+		rank := in.Operands[0].Shape.unwrapped().Rank()
 		if n := len(in.Operands); n != 2+rank && !(n == 3 && in.Operands[2].Shape.Rank() == 1) {
 			bad("dynamic-update-slice of %v has %d operands", in.Operands[0].Shape, n)
 		}
