@@ -299,7 +299,7 @@ func (n *Numerics) BitcastConvert(from, to hlo.PrimitiveType, x Scalar) Scalar {
 	}
 	b, certain := n.pattern(from, x)
 	if !certain {
-		return undecidedOf(to, x.Contest)
+		return n.bitcastRange(from, to, x)
 	}
 	r := fromPattern(to, b)
 	r.Contest = x.Contest

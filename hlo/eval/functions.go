@@ -296,8 +296,8 @@ func (n *Numerics) step(f *floatType, fn func(float64) float64, x Num) Num {
 	c := dd{x.C, x.Lo}
 	lo, hi := c.addF(-e), c.addF(e)
 	l, h := fn(outward(lo.hi, -1)), fn(outward(hi.hi, 1))
-	m := fn(x.C)
-	r := Num{C: m, E: math.Max(h-m, m-l), K: x.K}
+	half := (h - l) / 2
+	r := Num{C: l + half, E: half, K: x.K}
 	if l <= 0 && h >= 0 {
 		r.K |= AnyZeroSign
 	}

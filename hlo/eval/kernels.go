@@ -988,9 +988,9 @@ func (n *Numerics) BitcastConvertArray(to hlo.PrimitiveType, x *Array) *Array {
 	if from == to {
 		return x
 	}
-	if x.I != nil && to.Bits() == from.Bits() && (to.IsInteger() || to == hlo.Pred) {
+	if x.I != nil && x.Undecided == nil && to.Bits() == from.Bits() && (to.IsInteger() || to == hlo.Pred) {
 		r := like(to, x)
-		r.Undecided, r.Contest = x.Undecided, x.Contest
+		r.Contest = x.Contest
 		r.I = make([]int64, len(x.I))
 		for i, v := range x.I {
 			r.I[i] = to.Canonical(v)
@@ -1024,10 +1024,13 @@ func (n *Numerics) BitcastConvertArray(to hlo.PrimitiveType, x *Array) *Array {
 		}
 		for j := range perOut {
 			var e Scalar
-			if certain {
+			switch {
+			case certain:
 				e = fromPattern(to, b>>(j*out)&(1<<out-1))
 				e.Contest = contest
-			} else {
+			case in == out:
+				e = n.bitcastRange(from, to, x.At(i))
+			default:
 				e = undecidedOf(to, contest)
 			}
 			r.Set(i*perOut+j, e)

@@ -1,6 +1,11 @@
 package eval
 
-import "github.com/passgate/passgate/hlo"
+import (
+	"math"
+	"math/bits"
+
+	"github.com/passgate/passgate/hlo"
+)
 
 // Ranges of integers. An integer that comes from an uncertain float is not any
 // value but one of a few neighbours, and stays so through sums, products,
@@ -141,14 +146,32 @@ func rangeBinary(op hlo.Opcode, t hlo.PrimitiveType, x, y Scalar) Scalar {
 		return ranged(t, max(xl, yl), max(xh, yh), c)
 	case hlo.OpMinimum:
 		return ranged(t, min(xl, yl), min(xh, yh), c)
-	case hlo.OpAnd: // the bits of a non-negative operand bound the result
-		switch {
+	case hlo.OpAnd:
+		if yl == yh {
+			if r, ok := rangeMask(t, xl, xh, yl, c); ok {
+				return r
+			}
+		}
+		if xl == xh {
+			if r, ok := rangeMask(t, yl, yh, xl, c); ok {
+				return r
+			}
+		}
+		switch { // the bits of a non-negative operand bound the result
 		case xl >= 0 && yl >= 0:
 			return ranged(t, 0, min(xh, yh), c)
 		case yl >= 0:
 			return ranged(t, 0, yh, c)
 		case xl >= 0:
 			return ranged(t, 0, xh, c)
+		}
+		return open
+	case hlo.OpOr, hlo.OpXor: // of disjoint bits: the sum
+		switch {
+		case yl == yh && xl >= 0 && yl&(1<<bits.Len64(uint64(xh))-1) == 0:
+			return ranged(t, yl+xl, yl+xh, c)
+		case xl == xh && yl >= 0 && xl&(1<<bits.Len64(uint64(yh))-1) == 0:
+			return ranged(t, xl+yl, xl+yh, c)
 		}
 		return open
 	case hlo.OpDivide:
@@ -168,13 +191,16 @@ func rangeBinary(op hlo.Opcode, t hlo.PrimitiveType, x, y Scalar) Scalar {
 		}
 		return open
 	case hlo.OpShiftRightArithmetic, hlo.OpShiftRightLogical:
-		if yl == yh && yl >= 0 && yl < int64(t.Bits()) && (xl >= 0 || op == hlo.OpShiftRightArithmetic && t.IsSigned()) {
+		if yl == yh && yl >= 0 && yl < int64(t.Bits()) && (xl >= 0 && op == hlo.OpShiftRightLogical || op == hlo.OpShiftRightArithmetic && t.IsSigned()) {
 			return ranged(t, xl>>yl, xh>>yl, c)
 		}
 		return open
 	}
 	if x.Undecided && x.Width == 0 || y.Undecided && y.Width == 0 {
 		return open
+	}
+	if op == hlo.OpShiftLeft && yl == yh && yl >= 0 && yl < 32 {
+		op, yl, yh = hlo.OpMultiply, 1<<yl, 1<<yl
 	}
 	// Operands of 32 bits and less keep all of these far from overflow.
 	const limit = 1 << 31
@@ -191,6 +217,51 @@ func rangeBinary(op hlo.Opcode, t hlo.PrimitiveType, x, y Scalar) Scalar {
 	case hlo.OpMultiply:
 		a, b, d, e := xl*yl, xl*yh, xh*yl, xh*yh
 		return ranged(t, min(a, b, d, e), max(a, b, d, e), c)
+	}
+	return open
+}
+
+// rangeMask is the range of x & m for a constant m of low or of high bits.
+func rangeMask(t hlo.PrimitiveType, lo, hi, m int64, c Contest) (Scalar, bool) {
+	switch rest := mask(t, ^m); {
+	case rest&(rest+1) == 0: // high bits: rounds down to a multiple
+		return ranged(t, lo&m, hi&m, c), true
+	case m > 0 && m&(m+1) == 0 && lo&^m == hi&^m:
+		return ranged(t, lo&m, hi&m, c), true
+	}
+	return Scalar{}, false
+}
+
+// bitcastRange changes the type of an uncertain value and keeps its bits, of
+// the same width: the bits of floats of one sign are ordered like them.
+func (n *Numerics) bitcastRange(from, to hlo.PrimitiveType, x Scalar) Scalar {
+	open := undecidedOf(to, x.Contest)
+	if from.IsFloat() {
+		f := floatTypes[from]
+		lo, hi := x.Re.C-x.Re.E, x.Re.C+x.Re.E
+		lo, hi = outward(lo, -1), outward(hi, 1)
+		if !to.IsInteger() || !x.Re.plain() || (lo > 0) != (hi > 0) || math.Min(math.Abs(lo), math.Abs(hi)) < f.minNormal ||
+			math.Max(math.Abs(lo), math.Abs(hi)) > f.max {
+			return open
+		}
+		a, b := to.Canonical(int64(f.Bits(lo))), to.Canonical(int64(f.Bits(hi)))
+		return ranged(to, min(a, b), max(a, b), x.Contest)
+	}
+	lo, hi, ok := x.span()
+	switch {
+	case !ok:
+	case to.IsFloat():
+		f := floatTypes[to]
+		p, q := mask(from, lo), mask(from, hi)
+		a, b := f.FromBits(p), f.FromBits(q)
+		if q-p == uint64(hi-lo) && f.Signed && p>>(to.Bits()-1) == q>>(to.Bits()-1) && finite(a) && finite(b) {
+			return Scalar{Re: hull(Num{C: a}, Num{C: b}), Contest: x.Contest}
+		}
+	case to.IsInteger():
+		a, b := to.Canonical(lo), to.Canonical(hi)
+		if b-a == hi-lo {
+			return ranged(to, a, b, x.Contest)
+		}
 	}
 	return open
 }

@@ -12,7 +12,7 @@ import (
 // members must lie in the result of the operation on the ranges.
 func TestRangesAreSound(t *testing.T) {
 	types := []hlo.PrimitiveType{hlo.S8, hlo.U8, hlo.S32, hlo.U32, hlo.S64, hlo.S4}
-	binary := []hlo.Opcode{hlo.OpAdd, hlo.OpSubtract, hlo.OpMultiply, hlo.OpMaximum, hlo.OpMinimum, hlo.OpAnd, hlo.OpOr,
+	binary := []hlo.Opcode{hlo.OpAdd, hlo.OpSubtract, hlo.OpMultiply, hlo.OpMaximum, hlo.OpMinimum, hlo.OpAnd, hlo.OpOr, hlo.OpXor,
 		hlo.OpDivide, hlo.OpRemainder, hlo.OpShiftRightArithmetic, hlo.OpShiftRightLogical, hlo.OpShiftLeft, hlo.OpPower}
 	unary := []hlo.Opcode{hlo.OpNegate, hlo.OpNot, hlo.OpAbs, hlo.OpSign, hlo.OpPopcnt}
 	directions := []string{"EQ", "NE", "LT", "LE", "GT", "GE"}
@@ -24,6 +24,11 @@ func TestRangesAreSound(t *testing.T) {
 			v = max(minInt(typ), min(v, maxInt(typ)))
 			w := v + rapid.Int64Range(0, 5).Draw(t, label+" width")
 			w = max(v, min(w, maxInt(typ)))
+			if rapid.IntRange(0, 2).Draw(t, label+" kind") == 0 { // masks of low and high bits, powers of two
+				k := rapid.IntRange(0, typ.Bits()-1).Draw(t, label+" bit")
+				v = typ.Canonical(rapid.SampledFrom([]int64{1<<k - 1, -1 << k, 1 << k}).Draw(t, label+" mask"))
+				return Scalar{I: v}, v
+			}
 			if rapid.IntRange(0, 9).Draw(t, label+" open") == 0 {
 				return Scalar{Undecided: true}, v
 			}
@@ -56,10 +61,22 @@ func TestRangesAreSound(t *testing.T) {
 		d.AddProduct(Scalar{I: xm}, Scalar{I: ym})
 		check("x+x*y", typ, s.Result(), d.Result())
 
+		for _, to := range []hlo.PrimitiveType{hlo.S32, hlo.U32, hlo.F32} {
+			if typ.Bits() == 32 {
+				check("bitcast", to, n.BitcastConvert(typ, to, x), n.BitcastConvert(typ, to, Scalar{I: xm}))
+			}
+		}
+
 		// From an uncertain float.
 		c := rapid.Float64Range(-300, 300).Draw(t, "c")
+		if c == 0 {
+			c = 1 // the signs of exact zeros are another matter
+		}
 		e := rapid.Float64Range(0, 3).Draw(t, "e")
 		m := c + e*rapid.Float64Range(-1, 1).Draw(t, "place")
+		check("bits", hlo.S64, n.BitcastConvert(hlo.F64, hlo.S64, Scalar{Re: Num{C: c, E: e}}), n.BitcastConvert(hlo.F64, hlo.S64, Scalar{Re: Num{C: m}}))
+		w := hlo.F32.Format().Round(m)
+		check("bits", hlo.U32, n.BitcastConvert(hlo.F32, hlo.U32, Scalar{Re: Num{C: c, E: e + 1e-4}}), n.BitcastConvert(hlo.F32, hlo.U32, Scalar{Re: Num{C: w}}))
 		check("truncation", typ, n.Convert(hlo.F64, typ, Scalar{Re: Num{C: c, E: e}}), n.Convert(hlo.F64, typ, Scalar{Re: Num{C: m}}))
 	})
 }
