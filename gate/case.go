@@ -109,6 +109,7 @@ func (r *run) work(ctx context.Context, c *fuzz.Case) caseReport {
 			k.minimise(ctx, &found[i], r.cfg.Probes)
 		}
 	}
+	found = append(found, k.passWitness(ctx, found)...)
 	for _, a := range report.answers {
 		if a.wantDisputed != "" {
 			report.wantDisputed = a.wantDisputed
