@@ -384,7 +384,14 @@ func (s *floatSum) result(n *Numerics, f *floatType) Num {
 	if s.products {
 		ops++
 	}
-	return n.settleSum(f, acc, c, s.err, s.size, ops, k)
+	r := n.settleSum(f, acc, c, s.err, s.size, ops, k)
+	switch { // a sum of terms of one sign has it
+	case s.neg == 0:
+		r = r.nonNegative()
+	case s.pos == 0:
+		r = neg(neg(r).nonNegative())
+	}
+	return r
 }
 
 // settleSum is the result of a sum that ops roundings in type acc may disturb.

@@ -106,8 +106,14 @@ func elementwiseScalar(in *hlo.Instruction) scalarFunc {
 		t := binaryOperandType(to, types)
 		if r, ok := BinaryType(op, t); ok && r == to {
 			reassociation := reassociationOf(in)
+			same := in.Operands[0] == in.Operands[1] && t == r && t.IsFloat()
 			return func(n *Numerics, a []Scalar) Scalar {
-				return n.reassociatedScalar(n.Binary(op, t, n.asScalar(types[0], t, a[0]), n.asScalar(types[1], t, a[1])), reassociation)
+				x := n.asScalar(types[0], t, a[0])
+				s := n.Binary(op, t, x, n.asScalar(types[1], t, a[1]))
+				if same && n.Bounds {
+					s.Re = n.same(op, floatTypes[t], s.Re, x.Re)
+				}
+				return n.reassociatedScalar(s, reassociation)
 			}
 		}
 	}

@@ -233,9 +233,8 @@ func (n *Numerics) elementaryMapped(f *floatType, fn *function, op hlo.Opcode, b
 		return anyNum
 	}
 	s := n.settle(f, y.hi, y.lo, d+b.extra(y.hi, math.Abs(c.hi)+e), b.ulps, r)
-	if positive[op] && finite(s.C) && s.C < s.E && s.E < inf {
-		s.C, s.Lo = (s.C+s.E)/2, 0 // [0, C+E]
-		s.E = s.C
+	if positive[op] {
+		s = s.nonNegative()
 	}
 	if s.C == 0 && e > 0 {
 		s.K |= AnyZeroSign

@@ -113,11 +113,10 @@ func (n *Numerics) unaryPlane(op hlo.Opcode, f *floatType, x *Plane) *Plane {
 			return r
 		}
 	case hlo.OpAbs:
-		if x.Lo == nil && x.K == nil {
+		if x.exactly() {
 			for i, v := range x.C {
 				c[i] = math.Abs(v)
 			}
-			r.E = x.E
 			return r
 		}
 	}
@@ -156,8 +155,8 @@ func (n *Numerics) BinaryArray(op hlo.Opcode, x, y *Array) *Array {
 		switch {
 		case op == hlo.OpMaximum || op == hlo.OpMinimum:
 			r.contestNaNs(x.Re, y.Re)
-		case op == hlo.OpSubtract && x.Re == y.Re:
-			r.Re.sameOperand(floatTypes[t], x.Re)
+		case x.Re == y.Re:
+			n.sameOperand(op, floatTypes[t], r.Re, x.Re)
 		}
 		return r
 	}
@@ -186,20 +185,63 @@ func (a *Array) contestNaNs(x, y *Plane) {
 	}
 }
 
-// sameOperand corrects x-x: both operands are the same infinity, so that the
-// difference is NaN and never infinite.
-func (p *Plane) sameOperand(f *floatType, x *Plane) {
-	if p.K == nil {
+// sameOperand corrects op(x, x), whose operands are one value, element by
+// element.
+func (n *Numerics) sameOperand(op hlo.Opcode, f *floatType, r, x *Plane) {
+	if !n.Bounds || r.exactly() {
 		return
 	}
-	for i := range p.K {
-		if (p.K[i]&(MayPosInf|MayNegInf) != 0 || math.IsInf(p.C[i], 0)) && (p.E == nil || p.E[i] < f.max) {
-			p.K[i] &^= MayPosInf | MayNegInf
-			if !finite(p.C[i]) {
-				p.set(i, special(MayNaN))
-			}
+	for i := range r.C {
+		if z := r.at(i); z.E != 0 || z.K != 0 || z.C != z.C {
+			r.set(i, n.same(op, f, z, x.at(i)))
 		}
 	}
+}
+
+// same is r = op(x, x), corrected: both operands are one value.
+func (n *Numerics) same(op hlo.Opcode, f *floatType, r, x Num) Num {
+	k := x.class() & specials
+	switch op {
+	case hlo.OpSubtract: // NaN for infinities, else zero
+		if !(x.E < inf) {
+			return r
+		}
+		if k != 0 {
+			k = MayNaN
+		}
+		if !finite(x.C) {
+			return special(k)
+		}
+		z := Num{K: k | AnyZeroSign}
+		if x.E > 0 {
+			// A product may be fused into the subtraction: what is left is its
+			// rounding error.
+			z.E = 0.5 * f.ulp(math.Min(math.Abs(x.C)+x.E, f.max)) * roundUp
+		}
+		if z.E < r.E || !(r.E < inf) || r.K&specials != 0 {
+			return z
+		}
+	case hlo.OpDivide: // 1, or NaN for zeros and infinities
+		if !(x.E < inf) || x.zero() || !finite(x.C) {
+			return r
+		}
+		if k != 0 || f.mayZero(x) {
+			k = MayNaN
+		}
+		return Num{C: 1, E: budgetOf(op, f).ulps * f.ulp(1) * roundUp, K: k}
+	case hlo.OpMultiply:
+		return r.nonNegative()
+	}
+	return r
+}
+
+// nonNegative is x cut to [0, inf), for a value that cannot be negative.
+func (x Num) nonNegative() Num {
+	if finite(x.C) && x.C < x.E && x.E < inf {
+		x.C, x.Lo = (x.C+x.E)/2, 0
+		x.E = x.C
+	}
+	return x
 }
 
 func (n *Numerics) binaryPlane(op hlo.Opcode, f *floatType, x, y *Plane) *Plane {

@@ -211,7 +211,7 @@ func abs(x Num) Num {
 	if math.Signbit(x.C) {
 		lo = -lo
 	}
-	return Num{math.Abs(x.C), lo, x.E, k}
+	return Num{math.Abs(x.C), lo, x.E, k}.nonNegative()
 }
 
 // signs says which signs a member of x may have: zeros count as what their

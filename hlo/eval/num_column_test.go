@@ -500,3 +500,38 @@ func TestUnitExponent(t *testing.T) {
 		}
 	})
 }
+
+// An operation on one value twice: x-x is zero, x/x is one, x*x is not
+// negative, whatever x may be.
+func TestSameOperand(t *testing.T) {
+	n := &Numerics{Bounds: true}
+	for _, pt := range []hlo.PrimitiveType{hlo.F32, hlo.F64, hlo.F16} {
+		f := floatTypes[pt]
+		t.Run(pt.String(), rapid.MakeCheck(func(t *rapid.T) {
+			x := NewArray(pt, 1)
+			x.Re.set(0, drawNum(t, f, "x"))
+			members := []float64{x.Re.C[0]}
+			if z := x.Re.at(0); finite(z.C) && z.E < inf {
+				members = append(members, f.Round(z.C-z.E), f.Round(z.C+z.E))
+			}
+			for _, v := range members {
+				if x.Legal(0, Scalar{Re: Num{C: v}}) == Out {
+					continue
+				}
+				for op, got := range map[hlo.Opcode]float64{hlo.OpSubtract: v - v, hlo.OpDivide: f.Round(v / v), hlo.OpMultiply: f.Round(v * v)} {
+					r := n.BinaryArray(op, x, x)
+					if r.Legal(0, Scalar{Re: Num{C: got}}) == Out {
+						t.Fatalf("%v(%v) of %s: %v is outside %s", op, v, x.LegalSet(0), got, r.LegalSet(0))
+					}
+				}
+			}
+			if z := n.BinaryArray(hlo.OpMultiply, x, x).Re.at(0); z.E < inf && z.C < z.E {
+				t.Fatalf("the square of %s may be negative: %s", x.LegalSet(0), z.set(f))
+			}
+			z := n.BinaryArray(hlo.OpSubtract, x, x).Re.at(0)
+			if v := x.Re.at(0); v.E < inf && (z.K&(MayPosInf|MayNegInf) != 0 || z.E > f.ulp(math.Min(f.max, math.Abs(v.C)+v.E))) && finite(v.C) && v.K&specials == 0 {
+				t.Fatalf("%s minus itself is %s", x.LegalSet(0), z.set(f))
+			}
+		}))
+	}
+}

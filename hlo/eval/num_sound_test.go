@@ -100,7 +100,7 @@ func (m machine) do(op hlo.Opcode, x, y value) value {
 	case hlo.OpRemainder:
 		return value{v: m.out(math.Mod(a, b))}
 	case hlo.OpAtan2:
-		return value{v: m.out(math.Atan2(a, b))}
+		return value{v: m.out(atan2(a, b))}
 	case hlo.OpPower:
 		return value{v: m.out(powFloat(m.f, a, b))}
 	}
