@@ -48,7 +48,7 @@ func (s Scalar) within(t hlo.PrimitiveType) (lo, hi int64, ok bool) {
 // type.
 func ranged(t hlo.PrimitiveType, lo, hi int64, contest Contest) Scalar {
 	switch {
-	case t == hlo.U64 || t == hlo.Pred || lo < minInt(t) || hi > maxInt(t) || lo < -maxExactSum || hi > maxExactSum:
+	case t == hlo.U64 || t == hlo.Pred || lo < minInt(t) || hi > maxInt(t) || hi-lo < 0:
 		return Scalar{Undecided: true, Contest: contest}
 	case lo == hi:
 		return Scalar{I: lo, Contest: contest}
@@ -56,7 +56,8 @@ func ranged(t hlo.PrimitiveType, lo, hi int64, contest Contest) Scalar {
 	return Scalar{I: lo, Width: hi - lo, Undecided: true, Contest: contest}
 }
 
-// rangeOfFloat is the range of integers that an uncertain float converts to.
+// rangeOfFloat is the range of integers that an uncertain float converts to;
+// out of the type's range it saturates, which is contested.
 func rangeOfFloat(t hlo.PrimitiveType, x Num, contest Contest) Scalar {
 	open := Scalar{Undecided: true, Contest: contest}
 	if t == hlo.U64 || t == hlo.Pred || !x.plain() {
@@ -71,10 +72,7 @@ func rangeOfFloat(t hlo.PrimitiveType, x Num, contest Contest) Scalar {
 	}
 	lo, out1 := truncate(t, end(-x.E, -1))
 	hi, out2 := truncate(t, end(x.E, 1))
-	if out1|out2 != 0 {
-		return open
-	}
-	return ranged(t, lo, hi, contest)
+	return ranged(t, lo, hi, contest|out1|out2)
 }
 
 // floatOfRange converts a range of integers.
