@@ -95,7 +95,7 @@ func rangeConvert(from, to hlo.PrimitiveType, x Scalar) Scalar {
 func rangeUnary(op hlo.Opcode, t hlo.PrimitiveType, x Scalar) Scalar {
 	open := Scalar{Undecided: true, Contest: x.Contest}
 	lo, hi, ok := x.within(t)
-	if !ok || x.Width == 0 {
+	if !ok || x.Width == 0 || lo == math.MinInt64 {
 		return open
 	}
 	switch op {
