@@ -149,14 +149,14 @@ func findingMarkdown(f *gate.Finding, limit int) string {
 	fmt.Fprintf(&b, "- finding `%s`, witnesses: %s\n", f.ID, inline(strings.Join(f.Witnesses, ", ")))
 	fmt.Fprintf(&b, "- inputs: %s\n", inline(streamWord(f)))
 	fmt.Fprintf(&b, "- %s\n", inline(firstWord(f)))
-	if f.Elements > 0 {
-		fmt.Fprintf(&b, "- %s elements wrong\n", wrongWord(f))
-	}
 	if f.Confirmed != "" {
 		fmt.Fprintf(&b, "- shown again in %s fresh processes\n", inline(f.Confirmed))
 	}
 	if f.Pass != nil {
 		fmt.Fprintf(&b, "- pass: %s\n", inline(strings.TrimPrefix(f.Pass.Pipeline+"/"+f.Pass.Name, "/")))
+	}
+	if f.Instruction != "" {
+		fmt.Fprintf(&b, "- instruction: %s\n", inline(f.Instruction))
 	}
 	if len(f.Contest) > 0 {
 		fmt.Fprintf(&b, "- rests on semantics that are argued about: %s\n", inline(strings.Join(f.Contest, ", ")))
