@@ -11,7 +11,7 @@
 //
 // # Outcomes
 //
-// A worker's outcome is read as follows (outcome.go). A process that died or
+// A worker's outcome is read as follows (execute.go). A process that died or
 // wrote rubbish, a memory limit that was passed, and a clean error that says
 // INTERNAL (XLA's RET_CHECK, a failed verifier after a pass) on a program that
 // our verifier accepts are a crash. No answer in time is a hang, unless the
@@ -37,14 +37,20 @@
 // with the reference.
 //
 // Two builds that are both outside with different values are pre-existing:
-// head is wrong, but base was not right before, and a block needs that.
+// head is wrong, but base was not right before, and a block needs that. Where
+// both are wrong on common elements of an output, the output's other wrong
+// elements belong to the same finding.
+//
+// Memory that a build allocates is filled with a pattern (config.go), so that
+// an element that nobody writes is wrong in every run, and every program is
+// executed several times in one process.
 //
 // # Two streams of flags
 //
 // The comparison flags switch fast min/max and excess precision off. The
 // build's default flags are a second, separately labelled pass over the same
-// inputs, judged by a reference that allows excess precision. A wrong value
-// that shows only there is contested: the flags trade it for speed on purpose.
-// A crash or hang is judged the same under either, since no flag makes that
-// legal.
+// inputs (special values aside), judged by a reference that allows excess
+// precision. A wrong value that shows only there is contested: the flags trade
+// it for speed on purpose. A crash or hang is judged the same under either,
+// since no flag makes that legal.
 package gate

@@ -75,11 +75,11 @@ func Replay(ctx context.Context, cfg Config, b *builds.Build, c *fuzz.Case) Repl
 			break
 		}
 		req := k.request(flags)
-		for _, a := range k.asked {
+		for _, a := range k.under(flags) {
 			req.Inputs = append(req.Inputs, a.arguments)
 		}
 		sides, _ := k.pooled(b).execute(ctx, req)
-		for i, a := range k.asked {
+		for i, a := range k.under(flags) {
 			run := k.replayed(a, flags, sides[i])
 			out.Outcome = worse(out.Outcome, run.Outcome)
 			if run.Outcome == out.Outcome && run.Detail != "" && (shows(Crash, run.Outcome) || shows(Miscompile, run.Outcome)) && out.Detail == why {
