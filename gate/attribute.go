@@ -34,7 +34,7 @@ func (k *caseRun) attribute(ctx context.Context, f *observedFinding) {
 		f.Level = LevelAbort
 		switch {
 		case trail.Last != "" && trail.Last != "pipeline-end":
-			f.Pass = &PassStep{Pipeline: trail.LastPipeline, Name: trail.Last}
+			f.Pass = &PassStep{Pipeline: trail.LastPipeline, Index: unknownIndex, Name: trail.Last}
 		case trail.Optimised != nil:
 			f.Pass = &PassStep{Name: codeGeneration}
 		}

@@ -207,6 +207,16 @@ func crashText(c *worker.Crash) string {
 // ("BufferAllocation::Slice not assigned"), so it counts as internal.
 func ofFailure(f *worker.Failure) side {
 	s := side{detail: fmt.Sprintf("%s: %s", f.Code, firstLine(f.Message))}
+	switch {
+	case strings.HasPrefix(f.Message, "Nested tuples are not supported"):
+		// A limit of the client (xla/pjrt/cpu/cpu_client.cc), under INTERNAL.
+		s.behaviour = Unsupported
+		return s
+	case mlirError.MatchString(f.Message):
+		// The text of the program does not parse or verify; the code is UNKNOWN.
+		s.behaviour = Rejected
+		return s
+	}
 	switch f.Code {
 	case pjrt.Internal, pjrt.Unknown, pjrt.DataLoss, pjrt.Aborted:
 		s.behaviour = Crashed
@@ -224,6 +234,10 @@ func ofFailure(f *worker.Failure) side {
 	}
 	return s
 }
+
+// mlirError matches a diagnostic of MLIR's parser and verifier about the text
+// it was handed, which has no file name.
+var mlirError = regexp.MustCompile(`^-:[0-9]+:[0-9]+: error: `)
 
 // volatile matches the parts of messages that differ from run to run.
 var volatile = regexp.MustCompile(`0x[0-9a-fA-F]{4,}|/tmp/\S+`)

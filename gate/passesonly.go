@@ -330,7 +330,7 @@ func (k *caseRun) passFindings(ctx context.Context, both [2]passSide, streams []
 			broken = base
 		}
 		if t := broken.trail; t != nil && t.Last != "" {
-			f.Level, f.Pass = LevelAbort, &PassStep{Pipeline: t.LastPipeline, Name: t.Last}
+			f.Level, f.Pass = LevelAbort, &PassStep{Pipeline: t.LastPipeline, Index: unknownIndex, Name: t.Last}
 		}
 	}
 	for _, side := range []*passSide{head, base} {

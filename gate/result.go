@@ -1,6 +1,9 @@
 package gate
 
-import "fmt"
+import (
+	"encoding/json"
+	"fmt"
+)
 
 // Schema names the version of the result format; reports/schema holds its JSON
 // Schema.
@@ -233,15 +236,55 @@ type First struct {
 // PassStep is one run of a pass; Name alone, "code generation", stands for
 // everything behind the HLO passes.
 type PassStep struct {
+	Pipeline string
+	// Index is the step's number among those of its pipeline, from 0;
+	// unknownIndex if a compiler died in it and the pipeline's count with it.
+	Index int
+	Name  string
+}
+
+const unknownIndex = -1
+
+// passStepJSON is a PassStep in result.json. Index 0 is a step's number, not the
+// lack of one.
+type passStepJSON struct {
 	Pipeline string `json:"pipeline,omitempty"`
-	Index    int    `json:"index,omitempty"`
+	Index    *int   `json:"index,omitempty"`
 	Name     string `json:"name"`
 }
 
-// String is "pipeline/index/name", or the name alone.
+// MarshalJSON writes {pipeline, index, name}, or {name} for what is no pass step.
+func (p PassStep) MarshalJSON() ([]byte, error) {
+	out := passStepJSON{Pipeline: p.Pipeline, Name: p.Name}
+	if p.Pipeline != "" && p.Index != unknownIndex {
+		out.Index = &p.Index
+	}
+	return json.Marshal(out)
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (p *PassStep) UnmarshalJSON(data []byte) error {
+	var in passStepJSON
+	if err := json.Unmarshal(data, &in); err != nil {
+		return err
+	}
+	*p = PassStep{Pipeline: in.Pipeline, Name: in.Name}
+	switch {
+	case in.Index != nil:
+		p.Index = *in.Index
+	case in.Pipeline != "":
+		p.Index = unknownIndex
+	}
+	return nil
+}
+
+// String is "pipeline/index/name", or the name behind what is known.
 func (p *PassStep) String() string {
-	if p.Pipeline == "" {
+	switch {
+	case p.Pipeline == "":
 		return p.Name
+	case p.Index == unknownIndex:
+		return p.Pipeline + "/" + p.Name
 	}
 	return fmt.Sprintf("%s/%d/%s", p.Pipeline, p.Index, p.Name)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -158,10 +159,17 @@ func (c *checkCmd) focus() ([]gate.Focus, error) {
 
 // checkOut finds out before the run whether the reports can be written.
 func checkOut(dir string) error {
-	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
-		return usagef("--out %s: not a directory", dir)
+	for at := filepath.Clean(dir); ; at = filepath.Dir(at) {
+		info, err := os.Stat(at)
+		switch {
+		case err == nil && info.IsDir():
+			return nil
+		case err == nil:
+			return usagef("--out %s: %s is not a directory", dir, at)
+		case at == filepath.Dir(at):
+			return nil
+		}
 	}
-	return nil
 }
 
 // printResult prints the findings and the verdict.
@@ -190,13 +198,17 @@ func printResult(w io.Writer, r *gate.Result, out string) {
 	}
 	t := r.Totals
 	if s := r.Steps; s != nil {
-		fmt.Fprintf(w, "pass steps: base %d, head %d, of which %d aligned at the start are the same; %d judged, %d by evaluations shared, %d legal by rule, %d unknown\n",
+		fmt.Fprintf(w, "pass steps: base %d, head %d, of which %d aligned at the start are the same; %d judged (%d without a second evaluation), %d legal by rule, %d unknown\n",
 			s.Base, s.Head, s.Aligned, s.Judged, s.Shared, s.ByRule, s.Unknown)
 		for _, why := range s.Reasons {
 			fmt.Fprintf(w, "  unknown: %s\n", oneLine(why))
 		}
 	}
-	fmt.Fprintf(w, "%d cases: %d executed, %d passes only, %d unsupported, %d rejected, %d skipped, %d lost to the machine\n", t.Cases, t.Executed, t.PassesOnly, t.Unsupported, t.Rejected, t.Skipped, t.Infrastructure)
+	judged := ""
+	if t.PassesOnly > 0 {
+		judged = fmt.Sprintf("%d passes only, ", t.PassesOnly)
+	}
+	fmt.Fprintf(w, "%d cases: %d executed, %s%d unsupported, %d rejected, %d skipped, %d lost to the machine\n", t.Cases, t.Executed, judged, t.Unsupported, t.Rejected, t.Skipped, t.Infrastructure)
 	fmt.Fprintf(w, "%d elements judged, %d undecided, in %.1fs with %d workers (%.0f%% inside XLA)\n", t.JudgedElements, t.UndecidedElements, r.Timing.Seconds, r.Timing.Workers,
 		100*r.Timing.InXLASeconds/max(1e-9, r.Timing.Seconds*float64(r.Timing.Workers)))
 	for _, s := range r.Reasons {
