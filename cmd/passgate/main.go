@@ -10,9 +10,11 @@ import (
 	"syscall"
 )
 
-func main() {
+func main() { os.Exit(interruptible(os.Args[1:])) }
+
+// interruptible runs a command line; SIGINT and SIGTERM end its context.
+func interruptible(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := execute(ctx, os.Args[1:])
-	stop()
-	os.Exit(code)
+	defer stop()
+	return execute(ctx, args)
 }
