@@ -49,6 +49,9 @@ func (e *Evaluator) dynamic(in *hlo.Instruction, a []*Array) (*Value, error) {
 	for i, x := range a {
 		cut[i] = x.cut()
 	}
+	if elementwise(in) != nil {
+		spreadOnes(cut)
+	}
 	sizes, err := resultSizes(in, cut)
 	if err != nil {
 		return nil, err
@@ -79,6 +82,39 @@ func (e *Evaluator) dynamic(in *hlo.Instruction, a []*Array) (*Value, error) {
 		out[i] = r.extend(bound[i].Dims)
 	}
 	return arraysValue(in.Shape.IsTuple(), out), nil
+}
+
+// spreadOnes broadcasts run-time sizes of one to those of the other operands of an
+// elementwise operation, as XLA does (xla/service/dynamic_dimension_inference.cc
+// with xla_eliminate_hlo_implicit_broadcast).
+func spreadOnes(a []*Array) {
+	var dims []int64
+	for _, x := range a {
+		if dims == nil || len(x.Dims) > len(dims) {
+			dims = slices.Clone(x.Dims)
+		}
+		for d, n := range x.Dims {
+			if len(x.Dims) == len(dims) && dims[d] == 1 {
+				dims[d] = n
+			}
+		}
+	}
+	for i, x := range a {
+		if len(x.Dims) != len(dims) {
+			continue // a scalar
+		}
+		var kept, at []int64
+		for d, n := range x.Dims {
+			if n == dims[d] {
+				kept, at = append(kept, n), append(at, int64(d))
+			} else if n != 1 {
+				return
+			}
+		}
+		if len(kept) < len(dims) {
+			a[i] = x.Reshape(kept...).broadcast(dims, at)
+		}
+	}
 }
 
 // resized is a shape of arrays with other dimensions and no layout.

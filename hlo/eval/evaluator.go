@@ -409,7 +409,7 @@ func (e *Evaluator) eval(in *hlo.Instruction, operands []*Value) (*Value, error)
 	if err != nil {
 		return nil, err
 	}
-	if slices.ContainsFunc(a, func(x *Array) bool { return x.Sizes != nil }) || in.Shape.IsDynamic() {
+	if slices.ContainsFunc(a, func(x *Array) bool { return x.Sizes != nil }) || in.Shape.IsDynamic() || in.Op == hlo.OpSetDimensionSize {
 		return e.dynamic(in, a)
 	}
 	return e.evalArrays(in, a)

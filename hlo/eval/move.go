@@ -375,42 +375,12 @@ func (e *Evaluator) move(in *hlo.Instruction, a []*Array) (*Array, error) {
 		r := NewArray(hlo.S32)
 		r.I[0] = a[0].Dims[d[0]]
 		return r, nil
-	case hlo.OpSetDimensionSize:
-		return e.staticSize(in, a)
 	}
 	var types []hlo.PrimitiveType
 	for _, x := range a {
 		types = append(types, x.Type)
 	}
 	return nil, unsupported(in, "operand types %v, result %v", types, in.Shape.Type)
-}
-
-// staticSize is set-dimension-size with a static result (the dynamic one is in
-// dynamic): what lies beyond the size has no meaning.
-func (e *Evaluator) staticSize(in *hlo.Instruction, a []*Array) (*Array, error) {
-	d, size := in.Dimensions(), a[1].At(0)
-	if len(d) != 1 || d[0] < 0 || d[0] >= int64(len(a[0].Dims)) {
-		return nil, malformed(in, "dimensions %v", d)
-	}
-	if size.Undecided {
-		return nil, unsupported(in, "an undecided size")
-	}
-	if size.I >= a[0].Dims[d[0]] {
-		return a[0], nil
-	}
-	inner := int64(1)
-	for _, n := range a[0].Dims[d[0]+1:] {
-		inner *= n
-	}
-	r := a[0].Clone()
-	padding := undecidedScalar(r.Type)
-	padding.Contest = Implementation
-	for i := range r.Len() {
-		if int64(i)/inner%r.Dims[d[0]] >= size.I {
-			r.Set(i, padding)
-		}
-	}
-	return r, nil
 }
 
 func isPermutation(p []int64, n int) bool {

@@ -577,6 +577,12 @@ func (e *Evaluator) selectAndScatter(in *hlo.Instruction, a []*Array) (*Array, e
 	if err != nil {
 		return nil, err
 	}
+	if kind := body.kinds[0]; kind == bodyOther || kind == bodyFirst || kind == bodySecond {
+		// StableHLO reduces the source values with the computation, in any
+		// order; XLA's evaluator passes (source, current), its expander
+		// (current, source).
+		contest |= OrderDependent
+	}
 	return r[0].contested(contest), nil
 }
 
