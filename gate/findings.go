@@ -26,7 +26,7 @@ func gather(c *fuzz.Case, answers []answer) []observedFinding {
 			}
 		}
 	}
-	return foldNumeric(out)
+	return foldKin(out)
 }
 
 // finish fills in what confirmation does not change and puts the gravest
@@ -103,29 +103,37 @@ func merge(out []observedFinding, o observation) []observedFinding {
 	}})
 }
 
-// foldNumeric makes numeric degradation a duplicate of a miscompile with the
-// same status: one wrong computation gives values of every distance.
-func foldNumeric(in []observedFinding) []observedFinding {
-	folded := func(f observedFinding) bool {
-		return f.Class == NumericDegradation && hostOf(in, f) >= 0
-	}
-	for _, f := range in {
-		if folded(f) {
-			in[hostOf(in, f)].Duplicates += 1 + f.Duplicates
-		}
-	}
+// foldKin makes findings that say less duplicates of their kin: numeric
+// degradation of a miscompile with the same status, since one wrong computation
+// gives values of every distance, and a dispute on one stream of a fault that
+// stands on another.
+func foldKin(in []observedFinding) []observedFinding {
 	var out []observedFinding
 	for _, f := range in {
-		if !folded(f) {
+		if h := hostOf(in, f); h < 0 {
 			out = append(out, f)
+		} else {
+			in[h].Duplicates += 1 + f.Duplicates
 		}
+	}
+	for i := range out {
+		out[i].Duplicates = in[slices.IndexFunc(in, func(g observedFinding) bool { return g.Class == out[i].Class && g.raw == out[i].raw })].Duplicates
 	}
 	return out
 }
 
-// hostOf is the index of the miscompile with f's status, -1 if there is none.
+// hostOf is the index of the finding that f folds into, -1 if it stands for
+// itself. No finding that folds is a host.
 func hostOf(in []observedFinding, f observedFinding) int {
-	return slices.IndexFunc(in, func(g observedFinding) bool { return g.Class == Miscompile && g.Status == f.Status })
+	return slices.IndexFunc(in, func(g observedFinding) bool {
+		switch {
+		case f.Status == ReferenceDisputed:
+			return g.Status == PreExisting && (g.Class == Miscompile || g.Class == NumericDegradation && hostOf(in, g) < 0)
+		case f.Class == NumericDegradation:
+			return g.Class == Miscompile && g.Status == f.Status
+		}
+		return false
+	})
 }
 
 // caseFile is the case with the inputs of the stream that shows the finding.
