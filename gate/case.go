@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -22,7 +23,7 @@ type caseRun struct {
 	c     *fuzz.Case
 	base  worker.Request // program and format, without inputs
 	asked []*asked
-	steps map[string]stepCount // of passes in focus, by step name
+	steps map[string]stepCount // by step name, on the side where it fired more
 	lost  string               // what the machine took from us
 	drop  [2]map[string]bool   // flags that base and head do not have
 }
@@ -139,7 +140,10 @@ func (k *caseRun) ask(ctx context.Context, streams []fuzz.Stream, report *caseRe
 			a.want, a.tolerance = k.c.Want, k.c.Tolerance
 		}
 		if k.c.Module == nil {
-			why = "the reference does not read StableHLO"
+			if a.strict = wanted(a.want, a.tolerance); a.strict == nil {
+				why = "the reference does not read StableHLO"
+			}
+			a.relax = func() *eval.Value { return a.strict }
 			k.asked = append(k.asked, a)
 			continue
 		}
@@ -157,8 +161,13 @@ func (k *caseRun) ask(ctx context.Context, streams []fuzz.Stream, report *caseRe
 		v, err := evaluate(false)
 		switch {
 		case errors.Is(err, eval.ErrStepLimit):
-			report.skippedStreams++
 			why = "the reference gave up: " + err.Error()
+			if s.Name == fuzz.OwnStream {
+				// The builds may hang on it, too: that is worth seeing.
+				k.asked = []*asked{a}
+				return why
+			}
+			report.skippedStreams++
 			continue
 		case ctx.Err() != nil:
 			k.asked = nil
@@ -168,6 +177,10 @@ func (k *caseRun) ask(ctx context.Context, streams []fuzz.Stream, report *caseRe
 			// stream does not matter, but it must be one that ends: the first.
 			why = err.Error()
 			k.asked = []*asked{a}
+			if a.strict = wanted(a.want, a.tolerance); a.strict != nil {
+				a.relax = func() *eval.Value { return a.strict }
+				why = ""
+			}
 			return why
 		}
 		a.strict = v
@@ -184,6 +197,47 @@ func (k *caseRun) ask(ctx context.Context, streams []fuzz.Stream, report *caseRe
 		k.asked = append(k.asked, a)
 	}
 	return why
+}
+
+// wantUlps is the slack of a float in a case's want that declares no tolerance,
+// in units of the last place: wants are written from another implementation,
+// rounded to the type.
+const wantUlps = 64
+
+// wanted makes a reference of a case's own expected values where the
+// interpreter has none: nil without a want. A float has the declared relative
+// tolerance, or wantUlps.
+func wanted(want []*hlo.Literal, tolerance float64) *eval.Value {
+	if len(want) == 0 {
+		return nil
+	}
+	out := &eval.Value{}
+	for _, lit := range want {
+		v := eval.FromLiteral(lit)
+		for _, p := range []*eval.Plane{v.Array.Re, v.Array.Im} {
+			if p == nil {
+				continue
+			}
+			format := v.Array.Type.Real().Format()
+			p.E, p.K = make([]float64, len(p.C)), make([]eval.Class, len(p.C))
+			for i, c := range p.C {
+				switch {
+				case c == 0:
+					p.K[i] = eval.AnyZeroSign
+				case !finite(c):
+				case tolerance > 0:
+					p.E[i] = tolerance * math.Abs(c)
+				default:
+					p.E[i] = wantUlps * format.Ulp(c)
+				}
+			}
+		}
+		out.Elements = append(out.Elements, v)
+	}
+	if len(out.Elements) == 1 {
+		return out.Elements[0]
+	}
+	return out
 }
 
 func (k *caseRun) questionOf(stream string) (*asked, bool) {
@@ -285,12 +339,13 @@ func (k *caseRun) executeBoth(ctx context.Context, flags string) (sides [2][]sid
 		r.Inputs = append(r.Inputs, a.arguments)
 	}
 	var wg sync.WaitGroup
+	var dumps [2]dumped
 	for i, b := range []*builds.Build{k.run.cfg.Base, k.run.cfg.Head} {
 		wg.Go(func() {
 			r := r
 			var count func()
-			if i == 1 && flags == ComparisonFlags && len(k.run.cfg.Passes) > 0 {
-				r.DumpDir, count = k.dump()
+			if flags == ComparisonFlags && len(k.run.cfg.Passes) > 0 {
+				r.DumpDir, count = k.dump(&dumps[i])
 			}
 			var dropped []string
 			sides[i], dropped = k.pooled(b).execute(ctx, r)
@@ -306,6 +361,14 @@ func (k *caseRun) executeBoth(ctx context.Context, flags string) (sides [2][]sid
 		})
 	}
 	wg.Wait()
+	for _, d := range dumps {
+		if d.steps != nil {
+			k.steps = moreFired(k.steps, d.steps)
+		}
+		if d.lost != "" {
+			k.lost = appendDetail(k.lost, d.lost)
+		}
+	}
 	return sides
 }
 
@@ -354,29 +417,50 @@ func sameResults(a, b side) bool {
 
 // dump asks for per-pass dumps and returns their directory and the function
 // that reads and removes them.
-func (k *caseRun) dump() (dir string, count func()) {
+func (k *caseRun) dump(d *dumped) (dir string, count func()) {
 	dir, remove, err := k.run.cfg.TempDir()
 	if err != nil {
-		k.lost = appendDetail(k.lost, "no directory for dumps: "+err.Error())
+		d.lost = "no directory for dumps: " + err.Error()
 		return "", nil
 	}
 	return dir, func() {
 		defer remove()
 		steps, err := k.run.cfg.Steps(dir)
 		if err != nil {
-			k.lost = appendDetail(k.lost, "dumps cannot be read: "+err.Error())
+			d.lost = "dumps cannot be read: " + err.Error()
 			return
 		}
-		k.steps = map[string]stepCount{}
+		d.steps = map[string]stepCount{}
 		for _, s := range steps {
-			n := k.steps[s.Name]
+			n := d.steps[s.Name]
 			n.ran++
 			if s.Changed {
 				n.fired++
 			}
-			k.steps[s.Name] = n
+			d.steps[s.Name] = n
 		}
 	}
+}
+
+// dumped is what the per-pass dumps of one side tell.
+type dumped struct {
+	steps map[string]stepCount
+	lost  string
+}
+
+// moreFired merges the step counts of base and head: a change that adds a
+// rewrite fires on head, one that removes a rewrite on base, and both are
+// exercised.
+func moreFired(a, b map[string]stepCount) map[string]stepCount {
+	out := maps.Clone(a)
+	if out == nil {
+		out = map[string]stepCount{}
+	}
+	for name, n := range b {
+		o := out[name]
+		out[name] = stepCount{max(o.ran, n.ran), max(o.fired, n.fired)}
+	}
+	return out
 }
 
 // severity orders behaviours, the worst last.

@@ -97,6 +97,14 @@ func runnable(c *fuzz.Case) string {
 			return fmt.Sprintf("the result holds a %s", l.Type)
 		}
 	}
+	for _, comp := range c.Module.Computations {
+		for _, in := range comp.Instructions {
+			switch in.Op {
+			case hlo.OpInfeed, hlo.OpOutfeed, hlo.OpSend, hlo.OpRecv:
+				return fmt.Sprintf("%s (%%%s) waits for a host that speaks to the program", in.Op, in.Name)
+			}
+		}
+	}
 	if c.Module.ReplicaCount > 1 || c.Module.NumPartitions > 1 {
 		return fmt.Sprintf("the program is for %d replicas and %d partitions", max(c.Module.ReplicaCount, 1), max(c.Module.NumPartitions, 1))
 	}

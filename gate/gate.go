@@ -44,7 +44,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 		out   *Build
 	}{{cfg.Base, &res.Base}, {cfg.Head, &res.Head}} {
 		info, err := cfg.Runner.Describe(ctx, side.build)
-		if err != nil {
+		if err != nil && ctx.Err() == nil {
 			return nil, fmt.Errorf("build %s does not start: %w", side.build.Spec, err)
 		}
 		*side.out = Build{Spec: side.build.Spec.String(), ID: side.build.ID, Kind: string(side.build.Kind), Platform: info.Platform, API: info.API}

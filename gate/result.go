@@ -58,7 +58,8 @@ type PassResult struct {
 	Name   string `json:"name"`
 	Weight int    `json:"weight"`
 	Reason string `json:"reason"`
-	// Ran counts the pass steps seen in head's dumps, Fired those that changed
+	// Ran counts the pass steps seen in the dumps of base or head, whichever has
+	// more (a change may remove a rewrite), Fired those that changed
 	// the module, Cases the cases in which at least one did. A build dumps only
 	// after passes that changed the module, so Ran equals Fired where the dumps
 	// do not tell more.
