@@ -313,8 +313,6 @@ func sign(x float64) float64 {
 	return x
 }
 
-func roundAwayFromZero(x float64) float64 { return math.Round(x) }
-
 // rem is the remainder with the sign of the dividend (C fmod).
 func (n *Numerics) rem(f *floatType, x, y Num) Num {
 	if !n.Bounds {
