@@ -111,9 +111,11 @@ func (f fresher) Do(ctx context.Context, b *builds.Build, r worker.Request) work
 	return f.DoFresh(ctx, b, r)
 }
 
-// passTrail compiles up to code generation.
-func (k *caseRun) passTrail(ctx context.Context, c triage.Compiler, b *builds.Build, m *hlo.Module) (*triage.Trail, error) {
+// passTrail compiles up to code generation; all asks for a state after every
+// pass, changed or not.
+func (k *caseRun) passTrail(ctx context.Context, c triage.Compiler, b *builds.Build, m *hlo.Module, all bool) (*triage.Trail, error) {
 	r := k.request(ComparisonFlags)
+	r.DumpAll = all
 	program := m
 	if b.Kind == builds.Executable && b.Python == "" {
 		program = triage.Stopped(m)
@@ -142,7 +144,7 @@ func (k *caseRun) examine(ctx context.Context, c triage.Compiler, m *hlo.Module,
 		}
 		wg.Go(func() {
 			p := &both[i]
-			t, err := k.passTrail(ctx, c, b, m)
+			t, err := k.passTrail(ctx, c, b, m, false)
 			if err != nil {
 				p.side = side{behaviour: Infrastructure, detail: firstLine(err.Error())}
 				return
@@ -229,7 +231,7 @@ func (r *run) workPasses(ctx context.Context, c *fuzz.Case) caseReport {
 	report.answers = passAnswers(both, streams, k.asked)
 	report.passesOnly = true
 	report.counts = counts(both)
-	k.steps = stepsOf(both[1].trail)
+	k.steps = moreFired(stepsOf(both[0].trail), stepsOf(both[1].trail))
 	report.steps, report.dropped = k.steps, k.drop
 	k.summarise(&report, why)
 	report.result.Steps = report.counts
@@ -329,7 +331,8 @@ func (k *caseRun) passFindings(ctx context.Context, both [2]passSide, streams []
 		if !head.side.broke() {
 			broken = base
 		}
-		if t := broken.trail; t != nil && t.Last != "" {
+		// Where it broke is exact only if every pass leaves a state.
+		if t, err := k.passTrail(ctx, k.run.cfg.Runner, broken.build, k.c.Module, true); err == nil && t.Last != "" {
 			f.Level, f.Pass = LevelAbort, &PassStep{Pipeline: t.LastPipeline, Index: unknownIndex, Name: t.Last}
 		}
 	}
@@ -564,7 +567,7 @@ func BenchPasses(ctx context.Context, cfg Config, b *builds.Build, cases []*fuzz
 	}
 	var jobs []job
 	work := func(j job) bool {
-		t, err := j.k.passTrail(ctx, cfg.Runner, b, j.k.c.Module)
+		t, err := j.k.passTrail(ctx, cfg.Runner, b, j.k.c.Module, false)
 		if err != nil || !t.Complete() {
 			return false
 		}

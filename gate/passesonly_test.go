@@ -90,7 +90,7 @@ func TestPassesOnlyCompareThePassesOfBaseAndHead(t *testing.T) {
 		{name: "pre-existing", base: wrong, head: wrong, status: gate.PreExisting, class: gate.Miscompile, pass: "main/0/rewrite"},
 		{name: "the same fault in another pass", base: []dumped{{"earlier", triples}}, head: wrong, status: gate.PreExisting, class: gate.Miscompile, pass: "main/0/rewrite"},
 		{name: "second step", base: right, head: append(slices.Clone(right), dumped{"zero", zero}), status: gate.New, class: gate.Miscompile, blocking: true, pass: "main/2/zero"},
-		{name: "crash in a pass", base: right, head: right[:1], headCrash: true, status: gate.New, class: gate.Crash, blocking: true, pass: "main/0/pipeline-end"},
+		{name: "crash in a pass", base: right, head: right[:1], headCrash: true, status: gate.New, class: gate.Crash, blocking: true, pass: "main/pipeline-end"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -150,7 +150,9 @@ func TestPassesOnlyContestIsThatOfTheProgram(t *testing.T) {
 			}
 			return worker.Outcome{Status: worker.OK, Result: &worker.Result{}}
 		}}
-		b := func(s string) *builds.Build { return &builds.Build{Spec: builds.Spec{Text: s}, ID: s, Kind: builds.CompileOnly} }
+		b := func(s string) *builds.Build {
+			return &builds.Build{Spec: builds.Spec{Text: s}, ID: s, Kind: builds.CompileOnly}
+		}
 		f, err := gate.Investigate(context.Background(), gate.Config{Base: b("base"), Head: b("head"), Runner: runner, Now: func() time.Time { return time.Time{} }}, passCase(t, body, inputs), 0)
 		if err != nil {
 			t.Fatal(err)
@@ -185,7 +187,9 @@ func TestPassesOnlyOfACompilerThatFailsBehindThePasses(t *testing.T) {
 			}
 			return failure
 		}}
-		b := func(s string) *builds.Build { return &builds.Build{Spec: builds.Spec{Text: s}, ID: s, Kind: builds.CompileOnly} }
+		b := func(s string) *builds.Build {
+			return &builds.Build{Spec: builds.Spec{Text: s}, ID: s, Kind: builds.CompileOnly}
+		}
 		res, err := gate.Run(context.Background(), gate.Config{Base: b("base"), Head: b("head"), Cases: []*fuzz.Case{passCase(t, doubles, small)},
 			Runner: runner, Now: func() time.Time { return time.Time{} }, Seed: 1})
 		if err != nil {

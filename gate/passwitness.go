@@ -33,7 +33,7 @@ func (k *caseRun) passWitness(ctx context.Context, found []observedFinding) []ob
 	if len(sets) == 0 {
 		return nil
 	}
-	trail, err := k.passTrail(ctx, k.run.cfg.Runner, head, k.c.Module)
+	trail, err := k.passTrail(ctx, k.run.cfg.Runner, head, k.c.Module, false)
 	if err != nil || !trail.Complete() {
 		return nil // execution has seen what there is
 	}
