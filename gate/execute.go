@@ -226,7 +226,14 @@ func ofFailure(f *worker.Failure) side {
 		return s
 	}
 	switch f.Code {
-	case pjrt.Internal, pjrt.Unknown, pjrt.DataLoss, pjrt.Aborted:
+	case pjrt.Internal:
+		s.behaviour = Crashed
+		if f.Stage == worker.StageCompile && strings.Contains(f.Message, "[hlo verifier]") && !strings.Contains(f.Message, "Failed after ") {
+			// XLA's verifier refuses the program as it came in, by a rule that ours
+			// does not know; where a pass broke it, the message names the pass.
+			s.behaviour = Rejected
+		}
+	case pjrt.Unknown, pjrt.DataLoss, pjrt.Aborted:
 		s.behaviour = Crashed
 	case pjrt.FailedPrecondition:
 		s.behaviour = Rejected

@@ -93,6 +93,11 @@ func failure(code pjrt.Code) func(call) worker.Outcome {
 		return worker.Outcome{Status: worker.Rejected, Failure: &worker.Failure{Stage: worker.StageCompile, Code: code, Message: "said no"}}
 	}
 }
+func internal(message string) func(call) worker.Outcome {
+	return func(c call) worker.Outcome {
+		return worker.Outcome{Status: worker.Rejected, Failure: &worker.Failure{Stage: worker.StageCompile, Code: pjrt.Internal, Message: message}}
+	}
+}
 func crash(c call) worker.Outcome {
 	return worker.Outcome{Status: worker.Crashed, Crash: &worker.Crash{Signal: "SIGABRT", Exit: -1, Check: &worker.Check{File: "a.cc", Line: 7, Text: "x == y"}}}
 }
@@ -260,6 +265,10 @@ func TestStatuses(t *testing.T) {
 		{"both crash", copyS32, crash, want{gate.Pass, gate.CaseFinding, []string{"crash pre-existing own"}, gate.Crashed, gate.Crashed}},
 		{"head hangs", copyS32, by(right, hang), want{gate.Blocked, gate.CaseFinding, []string{"hang new own blocks 3 of 3"}, gate.Right, gate.Hung}},
 		{"internal error", copyS32, by(right, failure(pjrt.Internal)), want{gate.Blocked, gate.CaseFinding, []string{"crash new own blocks 3 of 3"}, gate.Right, gate.Crashed}},
+		{"head's verifier refuses the program", copyS32, by(right, internal("during context [hlo verifier]: RET_CHECK failure")),
+			want{gate.Pass, gate.CaseRejected, nil, gate.Right, gate.Rejected}},
+		{"head's verifier refuses what a pass made", copyS32, by(right, internal("during context [hlo verifier]: Binary op with incompatible shapes; Failed after algsimp")),
+			want{gate.Blocked, gate.CaseFinding, []string{"crash new own blocks 3 of 3"}, gate.Right, gate.Crashed}},
 		{"base wrong, head crashes", copyS32, by(wrong, crash), want{gate.Pass, gate.CaseFinding,
 			[]string{"miscompile pre-existing own", "crash pre-existing own"}, gate.Wrong, gate.Crashed}},
 		{"base crashes, head wrong", copyS32, by(crash, wrong), want{gate.Pass, gate.CaseFinding,

@@ -171,7 +171,7 @@ func (n *Numerics) Select(p Scalar, t hlo.PrimitiveType, a, b Scalar) Scalar {
 	r := Scalar{Contest: p.Contest | a.Contest | b.Contest}
 	switch {
 	case t.IsFloat() || t.IsComplex():
-		r.Re, r.Im = hull(a.Re, b.Re), hull(a.Im, b.Im)
+		r.Re, r.Im = union(a.Re, b.Re), union(a.Im, b.Im)
 	case a.Undecided || b.Undecided || a.I != b.I:
 		return hullInts(t, a, b, r.Contest)
 	default:

@@ -221,16 +221,15 @@ type windowElement struct{ operand, slices int }
 // windowNumbers are the common part of GatherDimensionNumbers and
 // ScatterDimensionNumbers.
 type windowNumbers struct {
-	window         []int64 // dimensions of the array of slices that walk a window
-	dropped        []int64 // operand dimensions that windows have not (size 1)
-	indexMap       []int64 // operand dimension of each entry of an index vector
-	vectorDim      int64
-	operandBatch   []int64
-	indicesBatch   []int64
-	size           []int64 // of a window per operand dimension
-	operandDims    []int64
-	slicesDims     []int64
-	sliceDimension []int // for each operand dimension that of the array of slices, or -1
+	window       []int64 // dimensions of the array of slices that walk a window
+	dropped      []int64 // operand dimensions that windows have not (size 1)
+	indexMap     []int64 // operand dimension of each entry of an index vector
+	vectorDim    int64
+	operandBatch []int64
+	indicesBatch []int64
+	size         []int64 // of a window per operand dimension
+	operandDims  []int64
+	slicesDims   []int64
 }
 
 // newWindows works out the windows (StableHLO gather and scatter,
@@ -666,8 +665,14 @@ func (n *Numerics) combine(kind bodyKind, t hlo.PrimitiveType, x Scalar, terms [
 		return sum.Result()
 	}
 	op := opcodeOfKind[kind]
-	if kind == bodyMultiply && n.Bounds && t.IsFloat() && len(terms) > 1 && !anyMaybe(len(terms), maybe) {
-		return n.product(t, append([]Scalar{x}, terms...))
+	if kind == bodyMultiply && n.Bounds && t.IsFloat() && len(terms) > 1 {
+		factors := append([]Scalar{x}, terms...)
+		for i, s := range terms {
+			if maybe(i) {
+				factors[i+1] = n.Select(Scalar{Undecided: true}, t, s, Scalar{Re: Num{C: 1}, Contest: s.Contest})
+			}
+		}
+		return n.product(t, factors)
 	}
 	for i, s := range terms {
 		y := n.Binary(op, t, x, s)
@@ -677,15 +682,6 @@ func (n *Numerics) combine(kind bodyKind, t hlo.PrimitiveType, x Scalar, terms [
 		x = y
 	}
 	return x
-}
-
-func anyMaybe(n int, maybe func(i int) bool) bool {
-	for i := range n {
-		if maybe(i) {
-			return true
-		}
-	}
-	return false
 }
 
 // orderFree is the union of two values of which an implementation-defined

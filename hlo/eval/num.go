@@ -475,6 +475,35 @@ func (f *floatType) maxFinite(x, y Num) Num {
 
 func (n *Numerics) min(f *floatType, x, y Num) Num { return neg(n.max(f, neg(x), neg(y))) }
 
+// union is the smallest set that contains both x and y.
+func union(x, y Num) Num {
+	h := hull(x, y)
+	if h == anyNum || !finite(x.C) || !finite(y.C) || x.E == h.E || h.E == 0 {
+		return h
+	}
+	xl, xh := dd{x.C, x.Lo}.addF(-x.E), dd{x.C, x.Lo}.addF(x.E)
+	lo, hi := dd{y.C, y.Lo}.addF(-y.E), dd{y.C, y.Lo}.addF(y.E)
+	below, above := lo.sub(xl).hi >= 0, xh.sub(hi).hi >= 0
+	if below {
+		lo = xl
+	}
+	if above {
+		hi = xh
+	}
+	if !below && !above { // x lies in y
+		y.K = h.K
+		return y
+	}
+	half := hi.sub(lo).float() / 2
+	mid := lo.addF(half)
+	e := (half + math.Abs(mid.lo)) * roundUp
+	if !finite(mid.hi) || e >= h.E {
+		return h
+	}
+	// The low part goes into the bound: types up to f32 have none.
+	return Num{C: mid.hi, E: e, K: h.K}
+}
+
 // hull is a set that contains both x and y; its centre is that of x.
 func hull(x, y Num) Num {
 	if x == y && math.Signbit(x.C) == math.Signbit(y.C) {

@@ -353,7 +353,8 @@ func (e *Evaluator) scaledDot(in *hlo.Instruction, a []*Array) (*Array, error) {
 // products: for each group of features or batches, the rows are the patches of
 // the input that the output positions see and the columns the filters.
 func (e *Evaluator) convolution(in *hlo.Instruction, a []*Array) (*Array, error) {
-	if len(a) != 2 || in.Attr.GetSparsityConfig() != nil {
+	// The TPU compiler writes a configuration that says nothing on dense convolutions.
+	if s := in.Attr.GetSparsityConfig(); len(a) != 2 || s.GetLhs() != nil || s.GetRhs() != nil {
 		return nil, unsupported(in, "sparse operands")
 	}
 	lhs, rhs := a[0], a[1]

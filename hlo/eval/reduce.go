@@ -151,7 +151,7 @@ func (e *Evaluator) fold(body *callee, init []Scalar, rows, cols int, operand fu
 				}
 				x, n = y, half+n%2
 			}
-			if !isIdentity(kind, t, init[i]) {
+			if !isIdentity(kind, t, init[i]) || t.IsFloat() && cols == 1 { // one application may flush a subnormal
 				x = e.num.BinaryArray(op, Fill(init[i], t, int64(rows)), x)
 			}
 			out[i] = x
@@ -190,20 +190,35 @@ func (n *Numerics) sumRows(x *Array, init Scalar, rows, cols int) *Array {
 // unless a partial product may leave the range of normal numbers in one order
 // and not in another.
 func (n *Numerics) product(t hlo.PrimitiveType, terms []Scalar) Scalar {
-	p := terms[0]
+	p := n.Binary(hlo.OpMultiply, t, Scalar{Re: Num{C: 1}}, terms[0]) // may flush a subnormal
 	f := t.Format()
 	large, small := 1.0, 1.0 // the largest and smallest partial product of any order
-	special := false
+	special, zero, uncertain := false, false, false
+	bits := 0 // of the exact product of the significands
 	for i, x := range terms {
 		if i > 0 {
 			p = n.Binary(hlo.OpMultiply, t, p, x)
 		}
 		hi, lo := math.Abs(x.Re.C)+x.Re.E, math.Abs(x.Re.C)-x.Re.E
 		large *= math.Max(1, hi)
+		zero, uncertain = zero || hi == 0, uncertain || x.Re.E > 0
 		if hi > 0 {
 			small *= math.Min(1, math.Max(0, lo))
 		}
+		if x.Re.C != 0 && finite(x.Re.C) {
+			bits += math.Ilogb(x.Re.C) - unitExponent(x.Re.C) + 1
+		}
 		special = special || x.Re.K&(MayNaN|MayPosInf|MayNegInf) != 0 || math.IsNaN(hi) || math.IsInf(hi, 0)
+	}
+	if bits > f.MantissaBits+1 && p.Re.plain() {
+		// Other orders round at other places, each to within half an ULP.
+		u := math.Ldexp(1, -f.MantissaBits-1)
+		e := (math.Abs(p.Re.C) + p.Re.E) * float64(len(terms)) * u * roundUp
+		if uncertain {
+			p.Re.E += e
+		} else {
+			p.Re.E = math.Max(p.Re.E, e)
+		}
 	}
 	switch {
 	case special: // at worst NaN or an infinity in one order, and another in another one
@@ -211,7 +226,7 @@ func (n *Numerics) product(t hlo.PrimitiveType, terms []Scalar) Scalar {
 			return p // NaN times anything is NaN
 		}
 		return orderUndecided(t, p)
-	case large > f.Max() && small < 1:
+	case large > f.Max() && (small < 1 || zero):
 		return orderUndecided(t, p)
 	case small < f.MinNormal() && large > 1 && !math.IsInf(p.Re.E, 1):
 		p.Re.E += math.Abs(p.Re.C) + float64(len(terms))*f.MinSubnormal()*large

@@ -48,7 +48,8 @@ func (e *Evaluator) sort(in *hlo.Instruction, a []*Array) (*Value, error) {
 		s.operands = append(s.operands, x.transpose(order))
 	}
 	args := make([]Scalar, 2*len(a))
-	compare := keyComparison(&e.num, comparator.comp, s.operands)
+	compare, key := keyComparison(&e.num, comparator.comp, s.operands)
+	s.numbers = key
 	s.less = func(i, j int) (answer, error) {
 		if compare != nil {
 			return compare(i, j), nil
@@ -82,21 +83,27 @@ func answerOf(s Scalar) answer { return answer{s.I != 0, s.Undecided, s.Contest}
 
 // keyComparison recognises a comparator that only compares its two parameters
 // of one operand with LT or GT. The comparison takes indices into the operands.
-func keyComparison(n *Numerics, c *hlo.Computation, operands []*Array) func(i, j int) answer {
+// key is the operand if it holds floats that are not compared in the total
+// order.
+func keyComparison(n *Numerics, c *hlo.Computation, operands []*Array) (compare func(i, j int) answer, key *Plane) {
 	root := c.Root
 	if root.Op != hlo.OpCompare || len(root.Operands) != 2 {
-		return nil
+		return nil, nil
 	}
 	x, y := root.Operands[0], root.Operands[1]
 	if x.Op != hlo.OpParameter || y.Op != hlo.OpParameter || x.Shape.Type != y.Shape.Type {
-		return nil
+		return nil, nil
 	}
 	direction, total := comparison(root, x.Shape.Type)
 	p, q := x.Attr.ParameterNumber, y.Attr.ParameterNumber
 	if p/2 != q/2 || p == q || direction != "LT" && direction != "GT" {
-		return nil
+		return nil, nil
 	}
-	return compareElements(n, operands[p/2], (direction == "GT") != (p > q), total)
+	a := operands[p/2]
+	if !total && a.Type.IsFloat() {
+		key = a.Re
+	}
+	return compareElements(n, a, (direction == "GT") != (p > q), total), key
 }
 
 // compareElements compares elements of an array: less, or greater if reverse.
@@ -182,6 +189,10 @@ type sorter struct {
 	// the same row (indices into the whole arrays).
 	less func(i, j int) (answer, error)
 
+	// numbers are the keys of a comparison of floats by number; nil for other
+	// comparisons.
+	numbers *Plane
+
 	contest Contest // of all comparisons of a row
 }
 
@@ -219,6 +230,7 @@ func (s *sorter) run() ([]*Array, error) {
 		if err != nil {
 			return nil, err
 		}
+		ok = ok && !s.mixedNaN(from)
 		if !ok || groups != nil {
 			open = append(open, openRow{from, groups, !ok})
 		}
@@ -250,6 +262,21 @@ func (s *sorter) run() ([]*Array, error) {
 		}
 	}
 	return out, nil
+}
+
+// mixedNaN says whether the keys of the row at from are NaNs and numbers, which
+// a comparison other than in the total order does not order.
+func (s *sorter) mixedNaN(from int) bool {
+	if s.numbers == nil {
+		return false
+	}
+	nans := 0
+	for _, x := range s.numbers.C[from : from+s.n] {
+		if x != x {
+			nans++
+		}
+	}
+	return nans != 0 && nans != s.n
 }
 
 // openRow is a row whose order is not fully determined: by free groups of
@@ -355,6 +382,11 @@ func (s *sorter) groups(row []int32) (free [][2]int, ok bool, err error) {
 			}
 			switch c {
 			case 0:
+				if i-begin > 1 {
+					if c, err := order(row[i-1], row[i]); err != nil || c != 0 {
+						return nil, false, err
+					}
+				}
 				if previous >= 0 {
 					if c, err := order(row[previous], row[i]); err != nil || c != -1 {
 						return nil, false, err
@@ -422,6 +454,7 @@ func (s *sorter) settle(out []*Array, index []int32, o openRow, budget *int) err
 	if err != nil {
 		return err
 	}
+	consistent = consistent && !s.mixedNaN(o.from)
 	for i, x := range s.operands {
 		for k := range s.n {
 			var u Scalar
