@@ -130,7 +130,6 @@ type disagreement struct {
 	leaf, element int
 	wrong, of     int
 	got, legal    string
-	contest       eval.Contest
 }
 
 func (d disagreement) String() string {
