@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -91,8 +92,24 @@ type Progress struct {
 // eval.Run.
 type Reference func(ctx context.Context, m *hlo.Module, inputs []*hlo.Literal, o eval.Options) (*eval.Value, error)
 
+// BugError is a panic of the reference interpreter: a bug of ours. The case
+// counts as unsupported with this text, and the run goes on.
+type BugError struct {
+	Panic any
+	Stack string
+}
+
+func (e *BugError) Error() string {
+	return fmt.Sprintf("bug of passgate, please report: the reference interpreter panicked: %v", e.Panic)
+}
+
 // Interpret is the Reference of this project.
-func Interpret(ctx context.Context, m *hlo.Module, inputs []*hlo.Literal, o eval.Options) (*eval.Value, error) {
+func Interpret(ctx context.Context, m *hlo.Module, inputs []*hlo.Literal, o eval.Options) (v *eval.Value, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			v, err = nil, &BugError{p, string(debug.Stack())}
+		}
+	}()
 	args := make([]*eval.Value, len(inputs))
 	for i, l := range inputs {
 		args[i] = eval.FromLiteral(l)

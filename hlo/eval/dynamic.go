@@ -69,6 +69,11 @@ func (e *Evaluator) dynamic(in *hlo.Instruction, a []*Array) (*Value, error) {
 		x.Shape = resized(o.Shape, cut[i].Dims)
 		inner.Operands[i] = &x
 	}
+	if op := in.Op; len(cut) == 2 && op.Arity() == 2 && !slices.Equal(cut[0].Dims, cut[1].Dims) {
+		if _, ok := BinaryType(op, cut[0].Type); ok {
+			return nil, unsupported(in, "operands of run-time sizes %v and %v", cut[0].Dims, cut[1].Dims)
+		}
+	}
 	v, err := e.evalArrays(&inner, cut)
 	if err != nil {
 		return nil, err

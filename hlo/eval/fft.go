@@ -32,6 +32,9 @@ func (n *Numerics) fft(in *hlo.Instruction, x *Array) (*Array, error) {
 	}
 	total := int64(1)
 	for _, l := range lengths {
+		if l < 1 {
+			return nil, unsupported(in, "fft_length %v", lengths)
+		}
 		total *= l
 	}
 	real32 := in.Shape.Type.Real()

@@ -411,6 +411,9 @@ func (e *Evaluator) gather(in *hlo.Instruction, a, indices *Array) (*Array, erro
 	if err != nil {
 		return nil, err
 	}
+	if a.Len() == 0 && product(dims) > 0 {
+		return nil, unsupported(in, "slices of an operand without elements")
+	}
 	index := make([]int32, product(dims))
 	for b, start := range w.starts {
 		w.clamp(start)

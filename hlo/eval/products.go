@@ -109,6 +109,20 @@ func newDotPlan(in *hlo.Instruction, d *hlopb.DotDimensionNumbers, lhs, rhs []in
 	return p, nil
 }
 
+// multipliable says whether products of the two types make sense in the result
+// type: integers of integers, reals of reals. XLA takes an integer result of
+// float operands, too, and nothing says how that rounds.
+func multipliable(out, x, y hlo.PrimitiveType) bool {
+	switch {
+	case out.IsComplex():
+		return true
+	case out.IsFloat():
+		return !x.IsComplex() && !y.IsComplex()
+	}
+	whole := func(t hlo.PrimitiveType) bool { return t == hlo.Pred || t.IsInteger() }
+	return whole(x) && whole(y)
+}
+
 // dot: batch dimensions first, then the free dimensions of the left and the
 // right operand (StableHLO dot_general). Products and sums are taken in the
 // result's type.
@@ -120,6 +134,9 @@ func (e *Evaluator) dotGeneral(in *hlo.Instruction, d *hlopb.DotDimensionNumbers
 	p, err := newDotPlan(in, d, lhs.Dims, rhs.Dims)
 	if err != nil {
 		return nil, err
+	}
+	if !multipliable(in.Shape.Type, lhs.Type, rhs.Type) {
+		return nil, unsupported(in, "%v of %v and %v", in.Shape.Type, lhs.Type, rhs.Type)
 	}
 	if err := e.spend(int64(p.batch) * int64(p.rows) * int64(p.cols) * int64(p.inner) / 4); err != nil {
 		return nil, err
@@ -358,6 +375,9 @@ func (e *Evaluator) convolution(in *hlo.Instruction, a []*Array) (*Array, error)
 		return nil, unsupported(in, "sparse operands")
 	}
 	lhs, rhs := a[0], a[1]
+	if !multipliable(in.Shape.Type, lhs.Type, rhs.Type) {
+		return nil, unsupported(in, "%v of %v and %v", in.Shape.Type, lhs.Type, rhs.Type)
+	}
 	dn := in.Attr.GetConvolutionDimensionNumbers()
 	spatial := len(dn.GetInputSpatialDimensions())
 	if dn == nil || len(lhs.Dims) != spatial+2 || len(rhs.Dims) != spatial+2 || len(in.Shape.Dims) != spatial+2 ||
