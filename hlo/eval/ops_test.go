@@ -662,7 +662,7 @@ ENTRY e {
 	// Collectives of one device.
 	{name: "collectives", text: addS32 + `ENTRY e {
   x = s32[2] parameter(0)
-  a = s32[2] all-reduce(x), replica_groups={}, to_apply=add
+  a = s32[2] all-reduce(x), replica_groups={{0,1},{2,3}}, to_apply=add
   b = s32[2] all-gather(a), dimensions={0}
   c = s32[2] collective-permute(b), source_target_pairs={{0,0}}
   d = s32[2] reduce-scatter(c), dimensions={0}, replica_groups={{0}}, to_apply=add
@@ -679,10 +679,26 @@ func TestUnsupported(t *testing.T) {
   t = token[] after-all()
   ROOT r = token[] outfeed(x, t), outfeed_shape=s32[]
 }`, "outfeed"},
-		{"several devices", addS32 + `ENTRY e {
+		{"several devices", `ENTRY e {
   x = s32[] parameter(0)
-  ROOT r = s32[] all-reduce(x), replica_groups={{0,1}}, to_apply=add
-}`, "all-reduce"},
+  ROOT r = s32[] collective-broadcast(x), replica_groups={{0,1}}
+}`, "collective-broadcast"},
+		{"integers of floats", `ENTRY e {
+  x = s32[] parameter(0)
+  y = bf16[2] constant({1, 2})
+  ROOT r = s32[] dot(y, y), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+}`, "dot"},
+		{"transform of length 0", `ENTRY e {
+  x = s32[] parameter(0)
+  y = c64[1] constant({(1, 0)})
+  ROOT r = c64[1] fft(y), fft_type=FFT, fft_length={0}
+}`, "fft"},
+		{"slices of nothing", `ENTRY e {
+  x = s32[] parameter(0)
+  y = f32[0,2] constant({})
+  i = s32[1] reshape(x)
+  ROOT r = f32[1,2] gather(y, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={0,2}
+}`, "gather"},
 		{"too large", `ENTRY e {
   x = s32[] parameter(0)
   ROOT r = s32[100000,100000] broadcast(x), dimensions={}
