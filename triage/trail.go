@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/passgate/passgate/hlo"
@@ -63,8 +64,17 @@ func (t *Trail) Complete() bool {
 	return t.Outcome.Status == worker.OK || t.stopped() || t.Optimised != nil
 }
 
+// behindPasses are parts of messages with which code generation refuses to
+// begin: the instruction that Stopped adds, and a CUDA plugin without NVIDIA's
+// assembler (xla/stream_executor/cuda/assemble_compilation_provider.cc), which
+// older versions look for before they dump the optimised module.
+var behindPasses = []string{stopTarget, "No PTX compilation provider"}
+
 func (t *Trail) stopped() bool {
-	return t.Outcome.Status == worker.Rejected && t.Outcome.Failure != nil && strings.Contains(t.Outcome.Failure.Message, stopTarget)
+	if t.Outcome.Status != worker.Rejected || t.Outcome.Failure == nil {
+		return false
+	}
+	return slices.ContainsFunc(behindPasses, func(s string) bool { return strings.Contains(t.Outcome.Failure.Message, s) })
 }
 
 // Compiler runs requests; *worker.Pool is one.

@@ -209,3 +209,63 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// The TPU compiler gives a module a new number in the middle of the passes, and
+// lists all pass runs in the metadata of the first; the scheduler adds fields
+// of its own there.
+func TestRenumberedModule(t *testing.T) {
+	fsys := fstest.MapFS{}
+	for _, name := range []string{
+		"module_0000.m.cl_77.before_optimizations.hlo.pb",
+		"module_0000.m.cl_77.0000.Phase_1.after_pipeline-start.before_dce.hlo.pb",
+		"module_0000.m.cl_77.0001.Phase_1.after_algsimp.before_cse.hlo.pb",
+		"module_0002.m.cl_77.0000.X64_elimination.after_xprecision-rewriter.before_x.hlo.pb",
+		"module_0002.m.cl_77.0001.Phase_1.after_cse.before_pipeline-end.hlo.pb",
+		"module_0002.m.cl_77.after_optimizations.hlo.pb",
+		"module_0005.other.before_optimizations.hlo.pb",
+	} {
+		fsys[name] = &fstest.MapFile{}
+	}
+	fsys["module_0000.metadata.textproto"] = &fstest.MapFile{Data: []byte(`pass_metadata {
+  pass_name: "pipeline-start"
+  pipeline_name: "Phase 1"
+}
+pass_metadata {
+  pass_name: "dce"
+  pipeline_name: "Phase 1"
+}
+pass_metadata {
+  pass_name: "algsimp"
+  pipeline_name: "Phase 1"
+  dump_filenames: "/d/module_0000.m.cl_77.0001.Phase_1.after_algsimp.before_cse.hlo.pb"
+  custom_metadata {
+    type_url: "x"
+    value: "\n\007"
+  }
+}
+pass_metadata {
+  pass_name: "pipeline-start"
+  pipeline_name: "Phase 1"
+}
+pass_metadata {
+  pass_name: "cse"
+  pipeline_name: "Phase 1"
+  dump_filenames: "/d/module_0002.m.cl_77.0001.Phase_1.after_cse.before_pipeline-end.hlo.pb"
+}
+`)}
+	got, err := Read(fsys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 2 || got[0].After == "" || got[0].Module != "m.cl_77" || got[1].Module != "other" || len(got[0].Runs) != 5 {
+		t.Fatalf("got %+v", got)
+	}
+	var keys []string
+	for _, s := range got[0].Steps {
+		keys = append(keys, fmt.Sprintf("%d %s", s.Number, s.Key))
+	}
+	want := "0 Phase_1/0/pipeline-start, 1 Phase_1/1/algsimp, 2 X64_elimination/0/xprecision-rewriter, 3 Phase_1/0/cse"
+	if s := strings.Join(keys, ", "); s != want {
+		t.Errorf("steps %s, want %s", s, want)
+	}
+}

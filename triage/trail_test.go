@@ -1,0 +1,230 @@
+package triage_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/passgate/passgate/fuzz"
+	"github.com/passgate/passgate/hlo"
+	"github.com/passgate/passgate/hlo/eval"
+	"github.com/passgate/passgate/triage"
+	"github.com/passgate/passgate/xla/builds"
+	"github.com/passgate/passgate/xla/pjrt"
+	"github.com/passgate/passgate/xla/worker"
+)
+
+// TestMain lets the test binary be its own worker.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "worker" {
+		if err := worker.Main(context.Background(), os.Stdin, os.Stdout, os.Args[2:]); err != nil {
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func exampleCases(t *testing.T) []*fuzz.Case {
+	t.Helper()
+	files, err := filepath.Glob("../examples/cases/*.case")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no example cases: %v", err)
+	}
+	var out []*fuzz.Case
+	for _, f := range files {
+		data, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := fuzz.ReadCase(f, data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Module != nil {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// The instruction that stops a build behind the passes must not change what
+// they do: every state is the one of a whole compilation.
+func TestStoppedChangesNoState(t *testing.T) {
+	store, err := builds.NewStore(builds.Config{Environ: os.Environ()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool, err := worker.NewPool(worker.Config{Command: []string{os.Args[0], "worker"}, Workers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	for _, name := range []string{"xla-2025-11", "xla-2026-06", "jax-0.11.2"} {
+		spec, err := builds.Parse(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := store.Fetch(context.Background(), spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		compared := 0
+		for _, c := range exampleCases(t) {
+			trail := func(m *hlo.Module) *triage.Trail {
+				data, err := hlo.MarshalModule(m)
+				if err != nil {
+					t.Fatal(err)
+				}
+				out, err := triage.NewTrail(context.Background(), pool, b, c.Module, worker.Request{Program: data, Format: worker.HLO})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return out
+			}
+			whole, stopped := trail(c.Module), trail(triage.Stopped(c.Module))
+			if whole.Outcome.Status == worker.Crashed && len(whole.States) == 0 { // in the first pass: the stop must not help
+				if stopped.Complete() {
+					t.Errorf("%s on %s: a crash is stopped", c.Name, name)
+				}
+				continue
+			}
+			compared++
+			if stopped.Outcome.Status != worker.Rejected || !stopped.Complete() {
+				t.Errorf("%s on %s: not stopped behind the passes: %v %v", c.Name, name, stopped.Outcome.Status, stopped.Outcome.Failure)
+			}
+			if n := triage.Aligned(whole, stopped); n == 0 || n != len(whole.States) || n != len(stopped.States) {
+				t.Errorf("%s on %s: %d states, %d with the stop, of which %d are the same", c.Name, name, len(whole.States), len(stopped.States), n)
+			}
+		}
+		if compared < 10 {
+			t.Errorf("%s: only %d cases compile", name, compared)
+		}
+	}
+}
+
+func TestCompleteTellsWhereACompilerFailed(t *testing.T) {
+	rejected := func(message string) worker.Outcome {
+		return worker.Outcome{Status: worker.Rejected, Failure: &worker.Failure{Stage: worker.StageCompile, Code: pjrt.Internal, Message: message}}
+	}
+	tests := []struct {
+		name  string
+		trail triage.Trail
+		want  bool
+	}{
+		{"compiled", triage.Trail{Outcome: worker.Outcome{Status: worker.OK}}, true},
+		{"died in a pass", triage.Trail{Outcome: worker.Outcome{Status: worker.Crashed}}, false},
+		{"died in code generation", triage.Trail{Outcome: worker.Outcome{Status: worker.Crashed}, Optimised: hlo.NewModule("m")}, true},
+		{"refused by a pass", triage.Trail{Outcome: rejected("not supported")}, false},
+		{"no assembler", triage.Trail{Outcome: rejected("No PTX compilation provider is available.")}, true},
+	}
+	for _, tt := range tests {
+		if got := tt.trail.Complete(); got != tt.want {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
+func module(t *testing.T, text string) *hlo.Module {
+	t.Helper()
+	c, err := fuzz.ReadModule("m.hlo", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.Module
+}
+
+// A precision rule excuses finite floats and nothing else, and only in its own
+// pass.
+func TestPrecisionRules(t *testing.T) {
+	const before = `HloModule m
+ENTRY e {
+  x = f32[2] parameter(0)
+  n = s32[2] parameter(1)
+  ROOT t = (f32[2], s32[2]) tuple(x, n)
+}
+`
+	const rounded = `HloModule m
+ENTRY e {
+  x = f32[2] parameter(0)
+  n = s32[2] parameter(1)
+  h = bf16[2] convert(x)
+  f = f32[2] convert(h)
+  ROOT t = (f32[2], s32[2]) tuple(f, n)
+}
+`
+	const integers = `HloModule m
+ENTRY e {
+  x = f32[2] parameter(0)
+  n = s32[2] parameter(1)
+  h = bf16[2] convert(x)
+  f = f32[2] convert(h)
+  o = s32[2] negate(n)
+  ROOT t = (f32[2], s32[2]) tuple(f, o)
+}
+`
+	tests := []struct {
+		name, pass, after string
+		want              triage.Standing
+		rule              string
+	}{
+		{"propagation", "bfloat16-propagation", rounded, triage.Ruled, "bf16 propagation"},
+		{"another pass", "algsimp", rounded, triage.Guilty, ""},
+		{"integers change too", "bfloat16-propagation", integers, triage.Guilty, "bf16 propagation"},
+		{"nothing changes", "bfloat16-propagation", before, triage.Same, ""},
+	}
+	args := []*eval.Value{
+		eval.FromLiteral(literal(t, "f32[2] {1.0009765625, 3}")),
+		eval.FromLiteral(literal(t, "s32[2] {5, 6}")),
+	}
+	for _, tt := range tests {
+		m := module(t, tt.after)
+		trail := &triage.Trail{Before: module(t, before), States: []triage.State{{Module: m, Sum: triage.SumOf(m)}}}
+		trail.States[0].Key.Pass = tt.pass
+		v, err := trail.Validate(context.Background(), [][]*eval.Value{args}, eval.Options{Bounds: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := v.Steps[0]; s.Standing != tt.want || s.Rule != tt.rule {
+			t.Errorf("%s: %s by rule %q, want %s by %q", tt.name, s.Standing, s.Rule, tt.want, tt.rule)
+		}
+	}
+}
+
+func literal(t *testing.T, text string) *hlo.Literal {
+	t.Helper()
+	l, err := hlo.ParseLiteral(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// States that two trails share are evaluated once, and judged alike.
+func TestValidateKnownSharesEvaluations(t *testing.T) {
+	const text = "HloModule m\nENTRY e {\n  x = s32[2] parameter(0)\n  ROOT r = s32[2] add(x, x)\n}\n"
+	const after = "HloModule m\nENTRY e {\n  y = s32[2] parameter(0)\n  c = s32[2] constant({2, 3})\n  ROOT r = s32[2] multiply(y, c)\n}\n"
+	args := [][]*eval.Value{{eval.FromLiteral(literal(t, "s32[2] {5, 6}"))}}
+	known := triage.Evaluations{}
+	var shared []int
+	var guilty []int64
+	for range 2 {
+		m := module(t, after)
+		trail := &triage.Trail{Before: module(t, text), States: []triage.State{{Module: m, Sum: triage.SumOf(m)}}}
+		v, err := trail.ValidateKnown(context.Background(), args, eval.Options{Bounds: true}, known)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shared = append(shared, v.Shared)
+		guilty = append(guilty, v.Guilty().Wrong)
+	}
+	if diff := cmp.Diff([]int{0, 1}, shared); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]int64{1, 1}, guilty); diff != "" {
+		t.Error(diff)
+	}
+}
