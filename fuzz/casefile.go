@@ -294,6 +294,12 @@ func (c *Case) parseInput(l line) (*hlo.Literal, error) {
 	return g.Generate(), nil
 }
 
+// ParseInput reads one line of an inputs section: a literal or a generator
+// expression (see Generator).
+func ParseInput(text string) (*hlo.Literal, error) {
+	return (&Case{Path: "input"}).parseInput(line{text: text, number: 1, column: 1})
+}
+
 func (c *Case) parseLiteral(l line) (*hlo.Literal, error) {
 	lit, err := hlo.ParseLiteral(l.text)
 	if e := (*hlo.SyntaxError)(nil); errors.As(err, &e) {

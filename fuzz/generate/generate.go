@@ -1,0 +1,204 @@
+// Package generate makes programs at random: well-typed by construction, over
+// all value operations and types, with trigger patterns of the passes in focus
+// strewn in.
+//
+// What the HLO specification leaves to the implementation is kept out where it
+// can be (integer division by zero, shifts by more than the width, scatters
+// whose result depends on the order of float additions are written so that
+// they cannot happen); what remains open depends on input values (conversions
+// out of range, signed overflow) and is contested by the reference.
+package generate
+
+import (
+	"math/rand/v2"
+	"slices"
+
+	"github.com/passgate/passgate/fuzz"
+	"github.com/passgate/passgate/fuzz/patterns"
+	"github.com/passgate/passgate/fuzz/program"
+	"github.com/passgate/passgate/hlo"
+)
+
+// Options say what programs to make.
+type Options struct {
+	// Size is the number of instructions to aim at, in all computations; 0
+	// draws it: half of the programs have at most 12, one in 40 has more than
+	// 100, none more than about 500.
+	Size int
+	// Focus names passes. Their patterns stand in every program; without a
+	// pattern for a pass the generator is free.
+	Focus []string
+	// Patterns, if not nil, replaces the patterns of Focus.
+	Patterns []patterns.Pattern
+	// Skip names opcodes that the programs must not hold, for builds that lack
+	// them.
+	Skip []hlo.Opcode
+}
+
+// Program makes one program; the same r and options make the same one. An
+// error wraps program.ErrInvalid: a bug of ours.
+func Program(name string, r *rand.Rand, o Options) (*fuzz.Case, error) {
+	ps := o.Patterns
+	if ps == nil {
+		for _, f := range o.Focus {
+			ps = append(ps, patterns.For(f)...)
+		}
+	}
+	size := o.Size
+	if size == 0 {
+		size = drawSize(r)
+	}
+	if len(ps) > 0 && r.IntN(3) == 0 {
+		size = 1 // the pattern alone
+	}
+	return program.Make(name, r, func(b *program.Builder) {
+		g := &generator{Builder: b, skip: o.Skip}
+		if len(ps) == 0 {
+			g.grow(size)
+			g.finish()
+			return
+		}
+		p := ps[r.IntN(len(ps))]
+		if p.Alone {
+			p.Build(b)
+			return
+		}
+		if before := r.IntN(size); before > 1 && r.IntN(2) == 0 {
+			g.grow(before)
+		}
+		p.Build(b)
+		for range r.IntN(3) {
+			if q := ps[r.IntN(len(ps))]; !q.Alone && size > 4 {
+				q.Build(b)
+			}
+		}
+		if size > 1 {
+			g.grow(size)
+			g.finish()
+		}
+	})
+}
+
+// drawSize is heavy on small programs.
+func drawSize(r *rand.Rand) int {
+	switch n := r.IntN(40); {
+	case n < 20:
+		return 2 + r.IntN(11)
+	case n < 34:
+		return 13 + r.IntN(28)
+	case n < 39:
+		return 41 + r.IntN(60)
+	}
+	return 101 + r.IntN(400)
+}
+
+// generator grows programs operation by operation.
+type generator struct {
+	*program.Builder
+	skip  []hlo.Opcode
+	depth int
+}
+
+// maxDepth bounds the nesting of regions.
+const maxDepth = 3
+
+// grow appends operations until the program has size instructions.
+func (g *generator) grow(size int) {
+	for tries := 0; g.Len() < size && tries < 4*size+8; tries++ {
+		g.step()
+	}
+}
+
+// finish makes the newest values results: what nobody uses would be dead code.
+func (g *generator) finish() {
+	pool := g.Pool()
+	for _, v := range pool[max(0, len(pool)-3):] {
+		if v.Op != hlo.OpParameter || len(pool) == 1 {
+			g.Out(v)
+		}
+	}
+}
+
+// step appends one operation, or a few that belong together.
+func (g *generator) step() {
+	n := g.R.IntN(total)
+	for _, k := range kinds {
+		if n -= k.weight; n >= 0 {
+			continue
+		}
+		if slices.ContainsFunc(k.needs, func(op hlo.Opcode) bool { return slices.Contains(g.skip, op) }) {
+			return
+		}
+		if v := k.make(g); v != nil {
+			g.Offer(v)
+		}
+		return
+	}
+}
+
+// kind is one kind of operation. make returns nil where nothing fits.
+type kind struct {
+	name   string
+	weight int
+	needs  []hlo.Opcode
+	make   func(g *generator) program.Value
+}
+
+var kinds []kind
+var total int
+
+func init() {
+	kinds = slices.Concat(elementwise, moves, indexed, reductions, library, control)
+	for _, k := range kinds {
+		total += k.weight
+	}
+}
+
+// any is a value to start from: usually the newest ones.
+func (g *generator) any() program.Value {
+	pool := g.Pool()
+	if len(pool) == 0 || g.Chance(8) {
+		return g.Source(g.Type(), g.Dims(g.R.IntN(4))...)
+	}
+	if g.Chance(2) {
+		return pool[len(pool)-1-g.R.IntN(min(3, len(pool)))]
+	}
+	return program.Pick(g.Builder, pool...)
+}
+
+// array is a value for which ok holds: one of the pool, or a new one of a type
+// that pick chooses and a rank of at least lo.
+func (g *generator) array(ok func(s *hlo.Shape) bool, pick func() hlo.PrimitiveType, lo int) program.Value {
+	for range 4 {
+		if v := g.any(); v.Shape.Rank() >= lo && ok(v.Shape) {
+			return v
+		}
+	}
+	return g.Source(pick(), g.Dims(lo+g.R.IntN(3))...)
+}
+
+func (g *generator) ranked(lo int) program.Value {
+	return g.array(func(*hlo.Shape) bool { return true }, g.Type, lo)
+}
+
+func (g *generator) float() program.Value {
+	return g.array(func(s *hlo.Shape) bool { return s.Type.IsFloat() && s.Type.Bits() >= 16 }, g.Float, 0)
+}
+
+func (g *generator) integer() program.Value {
+	return g.array(func(s *hlo.Shape) bool { return s.Type.IsInteger() && s.Type.Bits() >= 8 }, g.Int, 0)
+}
+
+// like is a value of the same type and dimensions.
+func (g *generator) like(x program.Value) program.Value {
+	if g.Chance(6) {
+		return x // shared operands
+	}
+	if g.Chance(8) {
+		return g.Splat(g.Source(x.Shape.Type), x.Shape.Dims...)
+	}
+	return g.Source(x.Shape.Type, x.Shape.Dims...)
+}
+
+// small reports whether an array of these dimensions may be made.
+func small(dims []int64) bool { return hlo.ArrayShape(hlo.F32, dims...).Elems() <= 4096 }

@@ -1,0 +1,81 @@
+// Package patterns holds trigger patterns: small constructors of HLO that make
+// named passes of XLA fire, one file per pass family.
+//
+// To add one, append a Pattern to the list of its family's file. Build takes
+// the values that it works on from b.Source, makes free choices (types, sizes,
+// constants) with b, and hands what it made to b.Out; so the same pattern
+// works alone, inside a larger program, and as often as one likes.
+package patterns
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/passgate/passgate/fuzz"
+	"github.com/passgate/passgate/fuzz/program"
+)
+
+// Pattern is one constructor.
+type Pattern struct {
+	// Name is unique: family/what.
+	Name string
+	// Passes are the names of the passes that it is meant to make fire, as
+	// dumps have them.
+	Passes []string
+	// Build appends the pattern to a program.
+	Build func(b *program.Builder)
+	// Alone says that the pattern sets module attributes or wants the root: it
+	// is a whole program and fits no other one.
+	Alone bool
+}
+
+// Program is a program that holds the pattern alone. It is named name; the
+// error, if any, wraps program.ErrInvalid.
+func (p Pattern) Program(name string, r *rand.Rand) (*fuzz.Case, error) {
+	return program.Make(name, r, p.Build)
+}
+
+// families are the lists of the files of this package.
+var families = [][]Pattern{algebra}
+
+// All are all patterns, by family and then in the order of its file.
+func All() []Pattern { return slices.Concat(families...) }
+
+// For are the patterns that are meant for a pass. Names of passes that run
+// with a suffix (float-normalization-bf16, fusion-wrapper variants) match
+// their stem as well; characters that file names cannot hold count as '_'.
+func For(pass string) []Pattern {
+	var out []Pattern
+	for _, p := range All() {
+		if slices.ContainsFunc(p.Passes, func(n string) bool { return matches(n, pass) }) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func matches(name, pass string) bool {
+	name, pass = strings.ReplaceAll(name, " ", "_"), strings.ReplaceAll(pass, " ", "_")
+	return name == pass || strings.HasPrefix(pass, name+"-")
+}
+
+// Named is the pattern of a name.
+func Named(name string) (Pattern, error) {
+	all := All()
+	if i := slices.IndexFunc(all, func(p Pattern) bool { return p.Name == name }); i >= 0 {
+		return all[i], nil
+	}
+	return Pattern{}, fmt.Errorf("no pattern %q", name)
+}
+
+// of names a family's patterns "family/name" and gives them the passes that
+// all of them are meant for, besides their own.
+func of(family string, passes []string, ps []Pattern) []Pattern {
+	for i := range ps {
+		ps[i].Name = family + "/" + ps[i].Name
+		ps[i].Passes = append(slices.Clone(passes), ps[i].Passes...)
+	}
+	return ps
+}
