@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/passgate/passgate/hlo"
@@ -37,8 +38,12 @@ type Step struct {
 	// Rule is the name of the rule that allows some elements not to meet.
 	Rule string
 	// Elements were compared; Undecided had no legal set on one side, or do not
-	// meet by a rule: those are ByRule.
-	Elements, Undecided, ByRule int64
+	// meet by a rule: those are ByRule. Loose have sets so wide that a wrong
+	// value may well be inside (see loose).
+	Elements, Undecided, ByRule, Loose int64
+	// Regions is the judgement by changed regions: made where the whole program
+	// says nothing against the step, but not much for it, either. It decides.
+	Regions *RegionStep
 	// Wrong counts the elements that do not meet, Firm those of them whose
 	// value in the program itself rests on no contested semantics.
 	Wrong, Firm int64
@@ -172,6 +177,9 @@ func (t *Trail) ValidateKnown(ctx context.Context, inputs [][]*eval.Value, o eva
 		case step.Standing == Guilty && gap != "":
 			step.Detail = "the last state that could be evaluated is before " + gap
 		}
+		if step.weak() {
+			v.byRegions(ctx, &step, t.module(len(v.Steps)), s.Module, inputs, o)
+		}
 		switch {
 		case step.ByRule == 0:
 			step.Rule = ""
@@ -199,6 +207,55 @@ func (t *Trail) ValidateKnown(ctx context.Context, inputs [][]*eval.Value, o eva
 	}
 	v.Whole = v.Whole || len(t.States) == 0
 	return v, nil
+}
+
+// module is the last readable state before state i.
+func (t *Trail) module(i int) *hlo.Module {
+	for i--; i >= 0; i-- {
+		if t.States[i].Err == nil {
+			return t.States[i].Module
+		}
+	}
+	return t.Before
+}
+
+// weak reports whether the whole program speaks neither against the step nor
+// clearly for it.
+func (s *Step) weak() bool {
+	return s.Standing == Unknown || s.Standing == Same && s.Undecided+s.Loose > 0
+}
+
+// byRegions judges a step by what it changed, on each input set until one says
+// that it is wrong.
+func (v *Validation) byRegions(ctx context.Context, step *Step, before, after *hlo.Module, inputs [][]*eval.Value, o eval.Options) {
+	for set := range inputs {
+		r, err := ValidateRegions(ctx, before, after, inputs[set], o, step.Rule)
+		if err != nil {
+			continue
+		}
+		r.Where.in(set)
+		step.Regions = r
+		switch r.Standing {
+		case Guilty:
+			step.Standing, step.Where = Guilty, r.Where
+			step.Wrong += r.Wrong
+			if r.Where.Contest == 0 {
+				step.Firm += r.Wrong
+			}
+			return
+		case Same, Ruled:
+			step.ByRule += r.ByRule
+			if step.Standing == Unknown {
+				step.Standing, step.Detail = Same, ""
+			}
+		}
+	}
+}
+
+func (d *Divergence) in(set int) {
+	if d != nil {
+		d.InputSet = set
+	}
 }
 
 // giveUp files the errors of the program itself; it returns one if no set is
@@ -261,9 +318,14 @@ func compare(step *Step, set int, before, after, original *eval.Value) {
 			step.Standing, step.Detail = Unknown, fmt.Sprintf("output %d: %v", out, errShapes)
 			return
 		}
+		scale := largest(a[out])
 		for i := range a[out].Len() {
 			step.Elements++
 			switch a[out].Meets(b[out], i) {
+			case eval.In:
+				if scale > 0 && loose(a[out], b[out], i, scale) {
+					step.Loose++
+				}
 			case eval.Undecided:
 				step.Undecided++
 			case eval.Out:
@@ -289,6 +351,33 @@ func compare(step *Step, set int, before, after, original *eval.Value) {
 			}
 		}
 	}
+}
+
+// largest is the largest finite centre of a float array; 0 for others.
+func largest(a *eval.Array) float64 {
+	m := 0.0
+	if a.Re == nil {
+		return m
+	}
+	for _, p := range []*eval.Plane{a.Re, a.Im} {
+		if p != nil {
+			for _, c := range p.C {
+				if !math.IsInf(c, 0) && !math.IsNaN(c) {
+					m = max(m, math.Abs(c))
+				}
+			}
+		}
+	}
+	return m
+}
+
+// loose reports whether the bounds of an element leave less than half of the
+// digits of its type, relative to the largest element of its array.
+func loose(a, b *eval.Array, i int, scale float64) bool {
+	digits := (a.Type.Real().Format().MantissaBits + 1) / 2
+	limit := math.Ldexp(scale, -digits)
+	x, y := a.At(i), b.At(i)
+	return x.Re.E+y.Re.E > limit || x.Im.E+y.Im.E > limit
 }
 
 func leaves(v *eval.Value) []*eval.Array {

@@ -1,0 +1,173 @@
+package triage
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/passgate/passgate/hlo"
+	"github.com/passgate/passgate/hlo/eval"
+)
+
+// chaotic is a program of depth layers in which rounding errors grow tenfold
+// per layer: its result cannot be judged as a whole. Lines of edit replace the
+// instructions of their name.
+func chaotic(depth int, edit ...string) string {
+	var b strings.Builder
+	b.WriteString("HloModule deep\n\nENTRY e {\n  xx0 = f32[8] parameter(0)\n  w = f32[8,8] parameter(1)\n  g = f32[] constant(37)\n  gs = f32[8] broadcast(g), dimensions={}\n  n = f32[] constant(-37)\n  ngs = f32[8] broadcast(n), dimensions={}\n")
+	line := func(root, format string, args ...any) {
+		s := fmt.Sprintf(format, args...)
+		for _, e := range edit {
+			if name, _, _ := strings.Cut(e, " "); strings.HasPrefix(s, name+" ") {
+				s = e
+			}
+		}
+		b.WriteString("  " + root + s + "\n")
+	}
+	for i := range depth {
+		line("", "dd%d = f32[8] dot(xx%d, w), lhs_contracting_dims={0}, rhs_contracting_dims={0}", i, i)
+		line("", "mm%d = f32[8] multiply(dd%d, gs)", i, i)
+		line("", "sn%d = f32[8] sine(mm%d)", i, i)
+		root := ""
+		if i == depth-1 {
+			root = "ROOT "
+		}
+		line(root, "xx%d = f32[8] add(sn%d, xx%d)", i+1, i, i)
+	}
+	b.WriteString("}\n")
+	return b.String()
+}
+
+// looped is a program whose loop multiplies its state; body is the line of the
+// state's next value.
+func looped(body string) string {
+	return `HloModule looped
+
+body {
+  s = (s32[], f32[4]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  v = f32[4] get-tuple-element(s), index=1
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  sq = f32[4] multiply(v, v)
+  ` + body + `
+  ROOT t = (s32[], f32[4]) tuple(next, n)
+}
+
+cond {
+  s = (s32[], f32[4]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  k = s32[] constant(60)
+  ROOT lt = pred[] compare(i, k), direction=LT
+}
+
+ENTRY e {
+  zero = s32[] constant(0)
+  v0 = f32[4] parameter(0)
+  init = (s32[], f32[4]) tuple(zero, v0)
+  loop = (s32[], f32[4]) while(init), condition=cond, body=body
+  ROOT r = f32[4] get-tuple-element(loop), index=1
+}
+`
+}
+
+func parseText(t *testing.T, text string) *hlo.Module {
+	t.Helper()
+	m, err := hlo.Parse("test.hlo", []byte(text))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	if err := hlo.Verify(m); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// someArgs are values for the parameters of a module: halves between -1 and 1.
+func someArgs(m *hlo.Module) []*eval.Value {
+	var out []*eval.Value
+	for i, p := range m.Entry.Params() {
+		out = append(out, eval.FromLiteral(made(p.Shape, i)))
+	}
+	return out
+}
+
+const logistic = `HloModule fused
+
+f {
+  p = f32[4] parameter(0)
+  c = f32[] constant(3)
+  cs = f32[4] broadcast(c), dimensions={}
+  m = f32[4] multiply(p, cs)
+  ROOT t = f32[4] tanh(m)
+}
+
+ENTRY e {
+  x = f32[4] parameter(0)
+  ROOT r = f32[4] fusion(x), kind=kLoop, calls=f
+}
+`
+
+func TestValidateRegions(t *testing.T) {
+	const step = "n = f32[4] subtract(sq, v)"
+	for _, tc := range []struct {
+		name          string
+		before, after string
+		standing      Standing
+		at            string // name after
+		regions       bool   // something was evaluated
+	}{
+		{name: "nothing", before: chaotic(40), after: chaotic(40), standing: Same},
+		{name: "commuted", before: chaotic(40), after: chaotic(40, "xx20 = f32[8] add(xx19, sn19)"), standing: Same, regions: true},
+		{name: "wrong operation", before: chaotic(40), after: chaotic(40, "xx20 = f32[8] subtract(sn19, xx19)"), standing: Guilty, at: "xx20", regions: true},
+		{name: "wrong operand", before: chaotic(40), after: chaotic(40, "mm30 = f32[8] multiply(gs, gs)"), standing: Guilty, at: "mm30", regions: true},
+		{name: "wrong attribute", before: chaotic(40), after: chaotic(40, "dd3 = f32[8] dot(xx3, w), lhs_contracting_dims={0}, rhs_contracting_dims={1}"), standing: Guilty, at: "dd3", regions: true},
+		{name: "last instruction", before: chaotic(40), after: chaotic(40, "xx40 = f32[8] maximum(sn39, xx39)"), standing: Guilty, at: "xx40", regions: true},
+		{name: "made good by the reader", before: chaotic(40), standing: Same, regions: true,
+			after: chaotic(40, "mm11 = f32[8] multiply(dd11, ngs)", "xx12 = f32[8] subtract(xx11, sn11)")},
+		{name: "not made good by the reader", before: chaotic(40), standing: Guilty, at: "mm11", regions: true,
+			after: chaotic(40, "mm11 = f32[8] multiply(dd11, ngs)", "xx12 = f32[8] subtract(sn11, xx11)")},
+		{name: "fused", before: strings.Replace(logistic, "fusion(x), kind=kLoop, calls=f", "call(x), to_apply=f", 1), after: logistic, standing: Same},
+		{name: "wrong in the fusion", before: strings.Replace(logistic, "fusion(x), kind=kLoop, calls=f", "call(x), to_apply=f", 1),
+			after: strings.Replace(logistic, "multiply(p, cs)", "divide(p, cs)", 1), standing: Guilty, at: "m", regions: true},
+		{name: "loop body commuted", before: looped(step), after: looped("nv = f32[4] negate(v)\n  n = f32[4] add(sq, nv)"), standing: Same, regions: true},
+		{name: "loop body wrong", before: looped(step), after: looped("n = f32[4] subtract(v, sq)"), standing: Guilty, at: "n", regions: true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			before, after := parseText(t, tc.before), parseText(t, tc.after)
+			s, err := ValidateRegions(t.Context(), before, after, someArgs(before), eval.Options{Bounds: true}, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s.Standing != tc.standing || s.Undecided > 0 || (s.Regions > 0) != tc.regions {
+				t.Fatalf("%s, %d regions, %d of %d undecided (%s); want %s, none undecided", s.Standing, s.Regions, s.Undecided, s.Elements, s.Detail, tc.standing)
+			}
+			if s.Standing != Guilty {
+				return
+			}
+			if s.Location.After.Name != tc.at {
+				t.Errorf("at %s, want %s:\n%s\n%s", s.Location.After.Name, tc.at, s.Region.Before, s.Region.After)
+			}
+			if n := s.Region.Before.NumInstructions(); n > 12 {
+				t.Errorf("a region of %d instructions", n)
+			}
+			for _, m := range []*hlo.Module{s.Region.Before, s.Region.After} {
+				if err := hlo.Verify(m); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+// TestDeepIsUndecided: what the regions find is not to be had from the whole.
+func TestDeepIsUndecided(t *testing.T) {
+	m := parseText(t, chaotic(40))
+	v, err := eval.Run(t.Context(), m, someArgs(m), eval.Options{Bounds: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x := v.Array.At(0).Re; x.E < 1 {
+		t.Errorf("%v ± %v is no wide bound", x.C, x.E)
+	}
+}
