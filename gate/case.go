@@ -309,13 +309,18 @@ func (k *caseRun) under(flags string) []*asked {
 func (k *caseRun) answer(ctx context.Context) []answer {
 	sides := map[string][2][]side{}
 	for _, flags := range flagSets {
-		sides[flags] = k.executeBoth(ctx, flags)
+		if k.run.cfg.Policy.Runs(flags) {
+			sides[flags] = k.executeBoth(ctx, flags)
+		}
 	}
 	for i := range 2 {
 		settleMessages(sides[ComparisonFlags][i], sides[DefaultFlags][i])
 	}
 	var out []answer
 	for _, flags := range flagSets {
+		if !k.run.cfg.Policy.Runs(flags) {
+			continue
+		}
 		for s, a := range k.under(flags) {
 			base, head := sides[flags][0][s], sides[flags][1][s]
 			strict := sides[ComparisonFlags]
@@ -326,7 +331,7 @@ func (k *caseRun) answer(ctx context.Context) []answer {
 				out = append(out, prior)
 				continue
 			}
-			out = append(out, judge(question{stream: a.Name, flags: flags, reference: a.reference(flags), base: base, head: head, want: a.want, tolerance: a.tolerance}))
+			out = append(out, judge(question{stream: a.Name, flags: flags, reference: a.reference(flags), base: base, head: head, want: a.want, tolerance: a.tolerance, firm: k.run.firm}))
 		}
 	}
 	return out

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/passgate/passgate/fuzz"
+	"github.com/passgate/passgate/gate/policy"
 	"github.com/passgate/passgate/hlo"
 	"github.com/passgate/passgate/hlo/eval"
 	"github.com/passgate/passgate/xla/builds"
@@ -64,6 +65,8 @@ type Config struct {
 	// modules before and after an accused step where nothing else is executed;
 	// nil for none.
 	Witness *builds.Build
+	// Policy is the project's own rules; nil for none.
+	Policy *policy.Policy
 }
 
 // Focus is a pass to look for: any of its names.

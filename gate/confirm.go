@@ -38,7 +38,7 @@ func (k *caseRun) confirm(ctx context.Context, f *observedFinding) {
 			f.Detail = appendDetail(f.Detail, "not confirmed: infrastructure")
 			return
 		}
-		a := judge(question{stream: f.Stream, flags: f.Flags, reference: q.reference(f.Flags), base: base[0], head: head[0], want: q.want, tolerance: q.tolerance})
+		a := judge(question{stream: f.Stream, flags: f.Flags, reference: q.reference(f.Flags), base: base[0], head: head[0], want: q.want, tolerance: q.tolerance, firm: k.run.firm})
 		if shows(f.Class, a.base) {
 			baseBad++
 		}

@@ -8,18 +8,20 @@ import (
 	"sync"
 
 	"github.com/passgate/passgate/fuzz"
+	"github.com/passgate/passgate/hlo/eval"
 	"github.com/passgate/passgate/xla/builds"
 )
 
 type run struct {
 	cfg           Config
 	reference     Reference
+	firm          eval.Contest // argued semantics that the policy does not contest
 	xlaTime       meter
 	referenceTime meter
 }
 
 func newRun(cfg Config) *run {
-	r := &run{cfg: cfg, reference: cfg.Reference}
+	r := &run{cfg: cfg, reference: cfg.Reference, firm: firm(cfg.Policy)}
 	if r.reference == nil {
 		r.reference = Interpret
 	}
@@ -59,6 +61,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	}
 	reports := r.all(ctx, cases)
 	r.summarise(res, reports)
+	applyPolicy(cfg.Policy, res, start)
 	r.decide(res, reports, ctx.Err() != nil)
 	total := cfg.Now().Sub(start).Seconds()
 	res.Timing = Timing{Seconds: total, InXLASeconds: r.xlaTime.total.Seconds(), ReferenceSeconds: r.referenceTime.total.Seconds(), Workers: max(1, cfg.Workers)}

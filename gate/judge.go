@@ -19,6 +19,8 @@ type question struct {
 	// want are the case's expected values, for its own inputs only.
 	want      []*hlo.Literal
 	tolerance float64
+	// firm are argued semantics that count like any other.
+	firm eval.Contest
 }
 
 // answer is the judgement of one question.
@@ -359,7 +361,7 @@ func (l *leafJudge) record(i int, base, head []*eval.Array, vb, vh eval.Verdict,
 		key.status = PreExisting // base never got that far
 	}
 	key.class = classOf(l.ref.Type, ref, wrong)
-	if ref.Contest != 0 {
+	if ref.Contest&^l.q.firm != 0 {
 		key.status = Contested
 	}
 	l.file(key, i, base, head, badBase, badHead, ref)

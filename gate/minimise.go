@@ -49,7 +49,7 @@ func (k *caseRun) stillFails(f *observedFinding) triage.Fails {
 		r := k.request(f.Flags)
 		r.RepeatFor = 0
 		r.Program, r.Inputs = data, [][]worker.Array{arguments(p.Inputs)}
-		q := question{stream: f.Stream, flags: f.Flags}
+		q := question{stream: f.Stream, flags: f.Flags, firm: k.run.firm}
 		if q.reference, err = k.run.reference(ctx, p.Module, p.Inputs, eval.Options{ExcessPrecision: f.Flags == DefaultFlags}); err != nil {
 			return false
 		}

@@ -39,7 +39,9 @@ type Result struct {
 	Cases      []CaseResult `json:"cases"`
 	Findings   []Finding    `json:"findings"`
 	Statistics Statistics   `json:"statistics"`
-	Timing     Timing       `json:"timing"`
+	// Policy is what the policy file did; nil without one.
+	Policy *PolicyResult `json:"policy,omitempty"`
+	Timing Timing        `json:"timing"`
 }
 
 // Build describes one side.
@@ -218,8 +220,12 @@ type Finding struct {
 	// was not tried.
 	Confirmed string `json:"confirmed,omitempty"`
 	// Unstable says that executions on the same inputs gave different values.
-	Unstable bool   `json:"unstable,omitempty"`
-	Detail   string `json:"detail"`
+	Unstable bool `json:"unstable,omitempty"`
+	// KnownIssue is the id of the policy's known issue that the finding matches,
+	// Override the person and the reason of the exception that lets it through.
+	KnownIssue string `json:"known_issue,omitempty"`
+	Override   string `json:"override,omitempty"`
+	Detail     string `json:"detail"`
 	// CaseFile is the case with the inputs that show the finding, MinimalFile
 	// the smallest such case known; nil in a result that was read from JSON.
 	CaseFile    []byte `json:"-"`

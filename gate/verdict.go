@@ -49,6 +49,9 @@ func (r *run) decide(res *Result, reports []caseReport, interrupted bool) {
 	case t.Executed+t.PassesOnly == 0:
 		res.Verdict = Inconclusive
 		say("no case was executed")
+	case res.Policy != nil && res.Policy.Firing != nil:
+		res.Verdict = NotExercised
+		say("%s", res.Policy.Firing)
 	case len(res.Passes) > 0 && fired == 0:
 		res.Verdict = NotExercised
 		say("none of the %s in focus changed any of %s", plural(len(res.Passes), "pass"), plural(t.Executed+t.PassesOnly, "program"))
@@ -76,6 +79,7 @@ func (r *run) decide(res *Result, reports []caseReport, interrupted bool) {
 	if t.Unsupported > 0 {
 		say("%s not judged: unsupported", plural(t.Unsupported, "case"))
 	}
+	sayPolicy(res, say)
 	r.calibrate(res)
 }
 

@@ -16,7 +16,7 @@ var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
 	"text":   func(s any) string { return visible(fmt.Sprint(s), false) },
 	"code":   func(s string) string { return visible(clip(s, 200_000), true) },
 	"first":  func(f gate.Finding) string { return visible(firstWord(&f), false) },
-	"status": func(f gate.Finding) string { return statusWord(&f) },
+	"status": func(f gate.Finding) string { return visible(statusWord(&f), false) },
 	"stream": func(f gate.Finding) string { return visible(streamWord(&f), false) },
 	"wrong":  func(f gate.Finding) string { return wrongWord(&f) },
 }).Parse(page))

@@ -59,7 +59,7 @@ func renderSummary(r *gate.Result) ([]byte, error) {
 	if len(r.Findings) > 0 {
 		b.WriteString("| finding | class | status | case | stream | wrong | first | confirmed |\n|---|---|---|---|---|---|---|---|\n")
 		for _, f := range r.Findings {
-			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s | %s | %s |\n", f.ID, f.Class, statusWord(&f), inline(f.Case), inline(streamWord(&f)), wrongWord(&f), inline(firstWord(&f)), f.Confirmed)
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s | %s | %s |\n", f.ID, f.Class, inline(statusWord(&f)), inline(f.Case), inline(streamWord(&f)), wrongWord(&f), inline(firstWord(&f)), f.Confirmed)
 		}
 		b.WriteString("\n")
 	}
@@ -116,8 +116,13 @@ func count(r *gate.Result, keep func(gate.Finding) bool) int {
 }
 
 func statusWord(f *gate.Finding) string {
-	if f.Blocking {
+	switch {
+	case f.Blocking:
 		return string(f.Status) + ", blocks"
+	case f.KnownIssue != "":
+		return string(f.Status) + ", known issue " + f.KnownIssue
+	case f.Override != "":
+		return string(f.Status) + ", overridden by " + f.Override
 	}
 	return string(f.Status)
 }
@@ -145,7 +150,7 @@ func firstWord(f *gate.Finding) string {
 
 func findingMarkdown(f *gate.Finding, limit int) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n### %s in %s (%s)\n\n", f.Class, inline(f.Case), statusWord(f))
+	fmt.Fprintf(&b, "\n### %s in %s (%s)\n\n", f.Class, inline(f.Case), inline(statusWord(f)))
 	fmt.Fprintf(&b, "- finding `%s`, witnesses: %s\n", f.ID, inline(strings.Join(f.Witnesses, ", ")))
 	fmt.Fprintf(&b, "- inputs: %s\n", inline(streamWord(f)))
 	fmt.Fprintf(&b, "- %s\n", inline(firstWord(f)))

@@ -41,8 +41,10 @@ func sample(text string) *gate.Result {
 				Minimal: "HloModule a\n" + text + "\n```````\n", Instructions: 4, Base: gate.Right, Head: gate.Wrong, Confirmed: "3 of 3", Detail: text,
 				CaseFile: []byte("-- module.hlo --\n"), MinimalFile: []byte("-- module.hlo --\n")},
 			{ID: "f-ba9876543210", Class: gate.Crash, Status: gate.Fixed, Case: text, Stream: "random", Flags: "default", Witnesses: []string{"execution"},
-				First: gate.First{At: []int64{}}, Base: gate.Crashed, Head: gate.Right, Detail: text, Pass: &gate.PassStep{Pipeline: "simplification", Index: 1, Name: text}},
+				First: gate.First{At: []int64{}}, Base: gate.Crashed, Head: gate.Right, Detail: text, KnownIssue: text, Override: text, Pass: &gate.PassStep{Pipeline: "simplification", Index: 1, Name: text}},
 		},
+		Policy: &gate.PolicyResult{File: text, KnownIssues: []gate.KnownIssueUse{{ID: text, Reason: text, Expires: "2027-01-01", Scope: text, Findings: []string{"f-ba9876543210"}}},
+			Overrides: []gate.OverrideUse{{Reason: text, Person: text, Expires: "2027-01-01", Scope: text, Findings: []string{}}}, Firing: &gate.FiringShortfall{Pass: text, Want: 2}},
 		Statistics: gate.Statistics{Cells: []gate.Cell{{Dtype: "f32", Stream: "random", Elements: 4, HeadWorse: 1}}, Null: gate.Null{Interval: [2]float64{0, 1}}},
 	}
 }

@@ -96,7 +96,7 @@ func renderSARIF(r *gate.Result) ([]byte, error) {
 		}
 		run.Results = append(run.Results, sarifResult{
 			RuleID: string(f.Class), RuleIndex: index[f.Class], Level: level,
-			Message: sarifMessage{visible(fmt.Sprintf("%s (%s) in %s: %s", f.Class, f.Status, f.Case, firstWord(&f)), false)},
+			Message: sarifMessage{visible(fmt.Sprintf("%s (%s) in %s: %s", f.Class, statusWord(&f), f.Case, firstWord(&f)), false)},
 			Locations: []sarifLocation{{sarifPhysical{
 				sarifArtifact{caseURI(f.Case)}, sarifRegion{1}}}},
 			PartialFingerprints: map[string]string{"passgateFinding/v1": f.ID},

@@ -16,6 +16,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/passgate/passgate/gate"
+	"github.com/passgate/passgate/gate/policy"
 	"github.com/passgate/passgate/hlo"
 	"github.com/passgate/passgate/passes"
 	"github.com/passgate/passgate/xla/builds"
@@ -65,6 +66,9 @@ type commands struct {
 	Corpus struct {
 		Harvest harvestCmd `cmd:"" help:"Take the HLO modules out of a source checkout."`
 	} `cmd:"" help:"Collections of programs."`
+	Policy struct {
+		Check policyCheckCmd `cmd:"" help:"Check policy files."`
+	} `cmd:"" help:"The project's own rules, passgate.yaml."`
 	Bench  benchCmd  `cmd:"" help:"Cases per second, against a fresh process per case."`
 	Report reportCmd `cmd:"" help:"Render a result again."`
 	Doctor doctorCmd `cmd:"" help:"Say what this machine lacks."`
@@ -159,7 +163,8 @@ func (a *app) fail(err error) int {
 	if isBadInput(err) {
 		var syntax *hlo.SyntaxError
 		var diff *passes.DiffError
-		if !errors.As(err, &syntax) && !errors.As(err, &diff) { // those start with their place
+		var rules *policy.Error
+		if !errors.As(err, &syntax) && !errors.As(err, &diff) && !errors.As(err, &rules) { // those start with their place
 			text = "passgate: " + text
 		}
 		fmt.Fprintln(a.stderr, text)
@@ -177,9 +182,10 @@ func isBadInput(err error) bool {
 		config *gate.ConfigError
 		terms  *builds.TermsError
 		diff   *passes.DiffError
+		rules  *policy.Error
 	)
 	return errors.As(err, &usage) || errors.As(err, &syntax) || errors.As(err, &spec) ||
-		errors.As(err, &config) || errors.As(err, &terms) || errors.As(err, &diff)
+		errors.As(err, &config) || errors.As(err, &terms) || errors.As(err, &diff) || errors.As(err, &rules)
 }
 
 // readFile reads an input file; errors are usage errors.

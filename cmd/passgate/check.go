@@ -20,6 +20,7 @@ type checkCmd struct {
 	runFlags
 	passesFlags
 	changeFlags
+	policyFlags
 	Base   string        `help:"Build before the change." required:"" placeholder:"SPEC"`
 	Head   string        `help:"Build after the change." required:"" placeholder:"SPEC"`
 	Cases  []string      `help:"Files or directories of cases (.case, .hlo)." required:"" sep:"none" placeholder:"DIR"`
@@ -62,8 +63,12 @@ func (c *checkCmd) Run(a *app) error {
 	if err := c.runFlags.check(); err != nil {
 		return err
 	}
-	cfg := gate.Config{Seed: c.Seed, Workers: c.workers(), Timeout: c.Timeout, Budget: c.Budget, Probes: c.Probes, Now: a.now}
-	var err error
+	rules, err := c.policy()
+	if err != nil {
+		return err
+	}
+	c.limits(rules)
+	cfg := gate.Config{Policy: rules, Seed: c.Seed, Workers: c.workers(), Timeout: c.Timeout, Budget: c.Budget, Probes: c.Probes, Now: a.now}
 	if cfg.Shard, cfg.Shards, err = parseShard(c.Shard); err != nil {
 		return err
 	}
@@ -72,6 +77,9 @@ func (c *checkCmd) Run(a *app) error {
 	}
 	if cfg.Cases, err = loadCases(c.Cases); err != nil {
 		return err
+	}
+	if rules != nil && rules.Limits.Cases > 0 && len(cfg.Cases) > rules.Limits.Cases {
+		cfg.Cases = cfg.Cases[:rules.Limits.Cases]
 	}
 	if err := checkOut(c.Out); err != nil {
 		return err
