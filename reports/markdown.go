@@ -172,3 +172,11 @@ func findingMarkdown(f *gate.Finding, limit int) string {
 	fmt.Fprintf(&b, "\n<details><summary>program, %d instructions</summary>\n\n%s\n</details>\n", f.Instructions, fenced("", clip(f.Minimal, limit)))
 	return b.String()
 }
+
+// Title is the verdict in a few words.
+func Title(r *gate.Result) string { return verdictWords[r.Verdict] }
+
+// Sentence says in one line what is wrong: where, and the values.
+func Sentence(f *gate.Finding) string {
+	return fmt.Sprintf("%s (%s) in case %s: %s", f.Class, statusWord(f), f.Case, firstWord(f))
+}

@@ -88,3 +88,13 @@ func clip(s string, n int) string {
 	}
 	return s[:cut] + fmt.Sprintf("\n... (%d more bytes)", len(s)-cut)
 }
+
+// Neutral is foreign text on one line, with nothing invisible in it and at most
+// n bytes.
+func Neutral(s string, n int) string {
+	s = strings.TrimSpace(visible(strings.Join(strings.Fields(s), " "), false))
+	if len(s) > n {
+		s = strings.ToValidUTF8(s[:n-3], "") + "..."
+	}
+	return s
+}
