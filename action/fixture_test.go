@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	nethttp "net/http"
 	"os"
 	"path/filepath"
@@ -160,8 +161,9 @@ func pullPayload(t *testing.T, event string, more map[string]any) []byte {
 	t.Helper()
 	set := map[string]any{"number": number, "pull_request.number": number, "pull_request.head.sha": headSHA, "pull_request.base.sha": baseSHA,
 		"pull_request.head.repo.id": standin.RepoID, "pull_request.base.repo.id": standin.RepoID}
-	for k, v := range more {
-		set[k] = v
+	maps.Copy(set, more)
+	if _, gone := more["pull_request.head.repo"]; gone {
+		delete(set, "pull_request.head.repo.id")
 	}
 	return standin.Payload(t, event, set)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/passgate/passgate/action"
 	"github.com/passgate/passgate/gate"
 	"github.com/passgate/passgate/gate/policy"
 	"github.com/passgate/passgate/hlo"
@@ -71,6 +72,10 @@ type commands struct {
 	} `cmd:"" help:"The project's own rules, passgate.yaml."`
 	Bench  benchCmd  `cmd:"" help:"Cases per second, against a fresh process per case."`
 	Report reportCmd `cmd:"" help:"Render a result again."`
+	Action struct {
+		Run     actionRunCmd     `cmd:"" help:"The gate in a job of GitHub Actions: event to verdict, comment and check."`
+		Publish actionPublishCmd `cmd:"" help:"Comment on a fork's pull request: the privileged half, on workflow_run."`
+	} `cmd:"" help:"The pull request's side."`
 	Doctor doctorCmd `cmd:"" help:"Say what this machine lacks."`
 	Help   helpCmd   `cmd:"" hidden:""`
 }
@@ -183,9 +188,10 @@ func isBadInput(err error) bool {
 		terms  *builds.TermsError
 		diff   *passes.DiffError
 		rules  *policy.Error
+		event  *action.EventError
 	)
 	return errors.As(err, &usage) || errors.As(err, &syntax) || errors.As(err, &spec) ||
-		errors.As(err, &config) || errors.As(err, &terms) || errors.As(err, &diff) || errors.As(err, &rules)
+		errors.As(err, &config) || errors.As(err, &terms) || errors.As(err, &diff) || errors.As(err, &rules) || errors.As(err, &event)
 }
 
 // readFile reads an input file; errors are usage errors.

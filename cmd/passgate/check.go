@@ -36,10 +36,15 @@ type checkCmd struct {
 type changeFlags struct {
 	Diff         string `help:"Unified diff of the change." placeholder:"FILE" xor:"change"`
 	ChangedFiles string `help:"File with one changed file per line." placeholder:"FILE" xor:"change"`
+	// given is a change that is known already, instead of a file.
+	given []passes.Change
 }
 
 // changes reads the change; ok is false if none was given.
 func (f changeFlags) changes() (changes []passes.Change, ok bool, err error) {
+	if f.given != nil {
+		return f.given, true, nil
+	}
 	name, parse := f.Diff, passes.ParseDiff
 	if f.ChangedFiles != "" {
 		name, parse = f.ChangedFiles, passes.ParseFileList
@@ -60,41 +65,57 @@ func (f changeFlags) changes() (changes []passes.Change, ok bool, err error) {
 }
 
 func (c *checkCmd) Run(a *app) error {
-	if err := c.runFlags.check(); err != nil {
+	res, err := c.run(a)
+	if err != nil {
 		return err
+	}
+	if err := reports.Write(c.Out, res); err != nil {
+		return fmt.Errorf("reports: %w", err)
+	}
+	if !c.JSON {
+		printResult(a.stdout, res, c.Out)
+	}
+	a.code = res.Verdict.ExitCode()
+	return nil
+}
+
+// run runs the gate; nothing is written.
+func (c *checkCmd) run(a *app) (*gate.Result, error) {
+	if err := c.runFlags.check(); err != nil {
+		return nil, err
 	}
 	rules, err := c.policy()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	c.limits(rules)
 	cfg := gate.Config{Policy: rules, Seed: c.Seed, Workers: c.workers(), Timeout: c.Timeout, Budget: c.Budget, Probes: c.Probes, Now: a.now}
 	if cfg.Shard, cfg.Shards, err = parseShard(c.Shard); err != nil {
-		return err
+		return nil, err
 	}
 	if cfg.Passes, err = c.focus(); err != nil {
-		return err
+		return nil, err
 	}
 	if cfg.Cases, err = loadCases(c.Cases); err != nil {
-		return err
+		return nil, err
 	}
 	if rules != nil && rules.Limits.Cases > 0 && len(cfg.Cases) > rules.Limits.Cases {
 		cfg.Cases = cfg.Cases[:rules.Limits.Cases]
 	}
 	if err := checkOut(c.Out); err != nil {
-		return err
+		return nil, err
 	}
 	found, err := a.fetch(c.buildFlags, c.Base, c.Head)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	cfg.Base, cfg.Head = found[0], found[1]
 	if err := c.passesFlags.fill(a, c.buildFlags, &cfg); err != nil {
-		return err
+		return nil, err
 	}
 	pool, err := a.pool(c.workers(), c.Timeout)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer pool.Close()
 	cfg.Runner = pool
@@ -112,17 +133,7 @@ func (c *checkCmd) Run(a *app) error {
 	}
 	res, err := gate.Run(a.ctx, cfg)
 	done()
-	if err != nil {
-		return err
-	}
-	if err := reports.Write(c.Out, res); err != nil {
-		return fmt.Errorf("reports: %w", err)
-	}
-	if !c.JSON {
-		printResult(a.stdout, res, c.Out)
-	}
-	a.code = res.Verdict.ExitCode()
-	return nil
+	return res, err
 }
 
 func parseShard(s string) (i, n int, err error) {
