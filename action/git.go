@@ -64,3 +64,21 @@ func (c Checkout) git(ctx context.Context, args ...string) ([]byte, error) {
 	}
 	return stdout.Bytes(), nil
 }
+
+// File is a file of a commit; ok is false if the commit has none of that name.
+func (c Checkout) File(ctx context.Context, at, name string) (data []byte, ok bool, err error) {
+	if !commit.MatchString(at) {
+		return nil, false, fmt.Errorf("%q is no commit", at)
+	}
+	if _, err := c.git(ctx, "cat-file", "-e", at+"^{commit}"); err != nil {
+		if _, err := c.git(ctx, "fetch", "--quiet", "--no-tags", "--depth=1", "origin", at); err != nil {
+			return nil, false, err
+		}
+	}
+	found, err := c.git(ctx, "ls-tree", at, "--", name)
+	if err != nil || !bytes.HasPrefix(found, []byte("100")) { // a regular file, no link
+		return nil, false, err
+	}
+	data, err = c.git(ctx, "cat-file", "blob", at+":"+name)
+	return data, err == nil, err
+}

@@ -199,7 +199,7 @@ func escapeProperty(s string) string {
 func visible(s string) string {
 	var b strings.Builder
 	for _, c := range s {
-		if c != '\n' && c != '\t' && (unicode.IsControl(c) || unicode.Is(unicode.Cf, c)) {
+		if c != '\n' && c != '\t' && (unicode.IsControl(c) || unicode.In(c, unicode.Cf, unicode.Zl, unicode.Zp)) {
 			fmt.Fprintf(&b, `\u%04x`, c)
 			continue
 		}

@@ -6,12 +6,14 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/passgate/passgate/action"
 	"github.com/passgate/passgate/action/runner"
 	"github.com/passgate/passgate/gate"
+	"github.com/passgate/passgate/gate/policy"
 )
 
 // githubFlags are the flags of both halves.
@@ -112,6 +114,9 @@ func (c *actionRunCmd) check(a *app, makes *action.Builds, ctx context.Context, 
 		k.given = change.Files
 	}
 	var err error
+	if k.Policy, err = c.policyFile(ctx, makes); err != nil {
+		return nil, err
+	}
 	if k.Base, err = makes.Spec(ctx, action.BaseSide, c.Base, log); err != nil {
 		return nil, err
 	}
@@ -123,6 +128,24 @@ func (c *actionRunCmd) check(a *app, makes *action.Builds, ctx context.Context, 
 		printResult(log, res, c.Out)
 	}
 	return res, err
+}
+
+// policyFile is the policy as it was before the change: a change must not write
+// the rules that it is judged by. An event without a base runs on a commit that
+// somebody has merged already, and takes what is checked out.
+func (c *actionRunCmd) policyFile(ctx context.Context, makes *action.Builds) (string, error) {
+	if makes.Event.Base == "" {
+		return policy.FileName, nil
+	}
+	data, ok, err := makes.Git.File(ctx, makes.Event.Base, policy.FileName)
+	if err != nil {
+		return "", fmt.Errorf("%s before the change: %w", policy.FileName, err)
+	}
+	if !ok {
+		return "", nil
+	}
+	name := filepath.Join(makes.Dir, policy.FileName)
+	return name, os.WriteFile(name, data, 0o600)
 }
 
 func (c *actionPublishCmd) Run(a *app) error {
