@@ -5,7 +5,9 @@ import (
 	"slices"
 	"strconv"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/passgate/passgate/hlo"
 )
@@ -94,6 +96,7 @@ func (n *numbering) operation(in *hlo.Instruction) string {
 	if in.Op == hlo.OpParameter {
 		a.ParameterReplication = nil
 	}
+	dropEmpty(a.ProtoReflect())
 	attr, _ := proto.MarshalOptions{Deterministic: true}.Marshal(a) // no required fields: cannot fail
 	shape := in.Shape
 	if in.Op != hlo.OpBitcast && !(in.Op == hlo.OpCopy) {
@@ -105,6 +108,33 @@ func (n *numbering) operation(in *hlo.Instruction) string {
 	}
 	n.local[in] = s
 	return s
+}
+
+// dropEmpty clears fields that are there but empty: newer builds write messages
+// for attributes that are not set.
+func dropEmpty(m protoreflect.Message) {
+	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		if f.Message() != nil && !f.IsList() && !f.IsMap() && proto.Size(v.Message().Interface()) == 0 {
+			m.Clear(f)
+		}
+		return true
+	})
+	var kept []byte
+	for raw := []byte(m.GetUnknown()); len(raw) > 0; {
+		_, t, n := protowire.ConsumeTag(raw)
+		if n < 0 {
+			return
+		}
+		k := protowire.ConsumeFieldValue(0, t, raw[n:])
+		if k < 0 {
+			return
+		}
+		if t != protowire.BytesType || k > 1 {
+			kept = append(kept, raw[:n+k]...)
+		}
+		raw = raw[n+k:]
+	}
+	m.SetUnknown(kept)
 }
 
 func literalKey(l *hlo.Literal) string {

@@ -137,6 +137,7 @@ type regionFault struct {
 	output int
 	where  Divergence
 
+	at        *hlo.Instruction // of the flat module after: the result
 	pairing   *pairing
 	component component
 	values    map[*hlo.Instruction]*eval.Value
@@ -373,6 +374,11 @@ func (j *regionJudge) settle(p *pairing, whole map[*hlo.Instruction]bool) *regio
 	// firsts are the faults of the pairs that were given up: where the
 	// difference began.
 	firsts := map[*hlo.Instruction]*regionFault{}
+	depth := map[*hlo.Instruction]int{} // how far a given up pair is behind its first
+	order := map[*hlo.Instruction]int{}
+	for i, a := range p.after.Instructions {
+		order[a] = i
+	}
 	tallies := map[*hlo.Instruction]regionTally{} // by frontier instruction after
 	defer func() {
 		for a, t := range tallies {
@@ -382,15 +388,19 @@ func (j *regionJudge) settle(p *pairing, whole map[*hlo.Instruction]bool) *regio
 		}
 	}()
 	done := map[regionOutput]bool{}
-	for round := 0; j.ctx.Err() == nil; round++ {
+	for j.ctx.Err() == nil {
 		failed := map[*hlo.Instruction]*regionFault{} // by instruction after
+		level := map[*hlo.Instruction]int{}
 		reads := map[*hlo.Instruction][]*hlo.Instruction{}
 		for _, c := range j.components(p, whole) {
 			var began *regionFault
-			for _, a := range p.after.Instructions {
-				if f := firsts[a]; f != nil && slices.Contains(c.after, a) {
-					began = f
-					break
+			deep := 0
+			for _, a := range c.after {
+				if f := firsts[a]; f != nil {
+					if began == nil || order[a] < order[began.at] {
+						began = f
+					}
+					deep = max(deep, depth[a])
 				}
 			}
 			if key := c.outputs[0]; done[key] && began == nil {
@@ -417,10 +427,10 @@ func (j *regionJudge) settle(p *pairing, whole map[*hlo.Instruction]bool) *regio
 					if failed[a] != nil {
 						continue
 					}
-					if f.pairing, f.component, f.values = p, c, vs; began != nil {
+					if f.at, f.pairing, f.component, f.values = a, p, c, vs; began != nil {
 						f = began
 					}
-					failed[a], reads[a] = f, p.reads(a)
+					failed[a], reads[a], level[a] = f, p.reads(a), deep
 				}
 			}
 		}
@@ -435,10 +445,10 @@ func (j *regionJudge) settle(p *pairing, whole map[*hlo.Instruction]bool) *regio
 			}
 		}
 		for _, a := range up {
-			if a == p.after.Root || round == widenings {
+			if a == p.after.Root || level[a] == widenings {
 				return failed[a]
 			}
-			firsts[a] = failed[a]
+			firsts[a], depth[a] = failed[a], level[a]+1
 			p.giveUp(a)
 			delete(whole, a)
 		}
@@ -516,6 +526,15 @@ func (j *regionJudge) components(p *pairing, whole map[*hlo.Instruction]bool) []
 	return slices.DeleteFunc(all, func(c component) bool { return len(c.outputs) == 0 })
 }
 
+// closed reports whether an instruction gives a constant: it is cheap to keep
+// and says more than a parameter.
+func closed(in *hlo.Instruction) bool {
+	for in.Op == hlo.OpBroadcast || in.Op == hlo.OpReshape || in.Op == hlo.OpConvert {
+		in = in.Operands[0]
+	}
+	return in.Op == hlo.OpConstant || in.Op == hlo.OpIota
+}
+
 // above are the instructions that in is computed from, up to and without those
 // where stop holds; in itself is not among them.
 func above(in *hlo.Instruction, stop func(*hlo.Instruction) bool) []*hlo.Instruction {
@@ -526,7 +545,7 @@ func above(in *hlo.Instruction, stop func(*hlo.Instruction) bool) []*hlo.Instruc
 		x := work[len(work)-1]
 		work = work[:len(work)-1]
 		for _, o := range x.Operands {
-			if !seen[o] && !stop(o) && o.Op != hlo.OpConstant && o.Op != hlo.OpParameter {
+			if !seen[o] && !stop(o) && !closed(o) && o.Op != hlo.OpParameter {
 				seen[o] = true
 				out = append(out, o)
 				work = append(work, o)
@@ -615,7 +634,7 @@ func (b *piece) take(in *hlo.Instruction, root bool, cut func(*hlo.Instruction) 
 		next int
 	}
 	isCut := func(x *hlo.Instruction) *hlo.Instruction {
-		if x.Op == hlo.OpConstant || root && x == in {
+		if closed(x) || root && x == in {
 			return nil
 		}
 		return cut(x)
