@@ -1,0 +1,379 @@
+// Command exercise measures the generator and the trigger patterns on real
+// builds. It is a tool for developers of passgate.
+//
+//	go run ./tools/exercise compile [flags]   how many programs a build refuses
+//	go run ./tools/exercise fire [flags]      how often passes fire
+//	go run ./tools/exercise judge [flags]     where builds leave the reference's legal sets
+//
+// compile makes --n free programs and compiles each up to code generation. A
+// refused program is a bug of the generator; one that kills the compiler may
+// be a finding. Both are kept in --out.
+//
+// fire prints, for each pass of --passes (default: every pass that runs in the
+// build), in how many of --n programs made for it the pass changed the module.
+//
+// judge executes --n programs on every build and compares each output element
+// with the reference's legal set; programs that disagree are kept in --out.
+//
+// Flags: --builds LIST, --n N, --seed N, --workers N, --out DIR, --passes LIST,
+// --pattern NAME (only this pattern), --accept-terms NAME, --timeout D.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/passgate/passgate/fuzz"
+	"github.com/passgate/passgate/fuzz/generate"
+	"github.com/passgate/passgate/fuzz/mutate"
+	"github.com/passgate/passgate/fuzz/patterns"
+	"github.com/passgate/passgate/hlo"
+	"github.com/passgate/passgate/triage"
+	"github.com/passgate/passgate/xla/builds"
+	"github.com/passgate/passgate/xla/dump"
+	"github.com/passgate/passgate/xla/worker"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if len(os.Args) > 1 && os.Args[1] == "worker" {
+		if err := worker.Main(ctx, os.Stdin, os.Stdout, os.Args[2:]); err != nil {
+			fmt.Fprintln(os.Stderr, "exercise worker:", err)
+			os.Exit(2)
+		}
+		return
+	}
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "exercise:", err)
+		os.Exit(2)
+	}
+}
+
+// bench is the setting of one measurement.
+type bench struct {
+	w       io.Writer
+	n       int
+	seed    uint64
+	workers int
+	mutants bool
+	out     string
+	passes  []string
+	pattern []patterns.Pattern
+	builds  []*builds.Build
+	pool    *worker.Pool
+}
+
+func run(ctx context.Context, args []string, w io.Writer) error {
+	if len(args) == 0 {
+		return errors.New("want compile, fire or judge")
+	}
+	b := &bench{w: w}
+	flags := flag.NewFlagSet("exercise", flag.ContinueOnError)
+	list := flags.String("builds", "xla-2026-06", "build specs")
+	flags.IntVar(&b.n, "n", 1000, "programs, for fire per pass")
+	flags.Uint64Var(&b.seed, "seed", 1, "seed")
+	flags.IntVar(&b.workers, "workers", runtime.NumCPU(), "programs at a time")
+	flags.StringVar(&b.out, "out", "", "directory for programs that are refused, crash or disagree")
+	flags.BoolVar(&b.mutants, "mutants", false, "mutate each program once before it is used")
+	passes := flags.String("passes", "", "passes; default all that run")
+	pattern := flags.String("pattern", "", "only the patterns whose name begins so")
+	terms := flags.String("accept-terms", "", "accepted terms")
+	timeout := flags.Duration("timeout", 20*time.Second, "per program")
+	if err := flags.Parse(args[1:]); err != nil {
+		return err
+	}
+	if *passes != "" {
+		b.passes = strings.Split(*passes, ",")
+	}
+	for _, p := range patterns.All() {
+		if *pattern != "" && strings.HasPrefix(p.Name, *pattern) {
+			b.pattern = append(b.pattern, p)
+		}
+	}
+	store, err := builds.NewStore(builds.Config{Environ: os.Environ(), AcceptTerms: map[string]bool{*terms: true}})
+	if err != nil {
+		return err
+	}
+	for _, s := range strings.Split(*list, ",") {
+		spec, err := builds.Parse(s)
+		if err != nil {
+			return err
+		}
+		found, err := store.Fetch(ctx, spec)
+		if err != nil {
+			return err
+		}
+		b.builds = append(b.builds, found)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	b.pool, err = worker.NewPool(worker.Config{Command: []string{self, "worker"}, Workers: b.workers, Timeout: *timeout, Threads: 1})
+	if err != nil {
+		return err
+	}
+	defer b.pool.Close()
+	switch args[0] {
+	case "compile":
+		return b.compile(ctx)
+	case "fire":
+		return b.fire(ctx)
+	case "judge":
+		return b.judge(ctx)
+	}
+	return fmt.Errorf("unknown command %q: want compile, fire or judge", args[0])
+}
+
+// program is program i of the measurement for a focus.
+func (b *bench) program(i int, focus ...string) (*fuzz.Case, error) {
+	h := uint64(len(focus))
+	for _, f := range focus {
+		for _, c := range f {
+			h = h*131 + uint64(c)
+		}
+	}
+	o := generate.Options{Focus: focus, Patterns: b.pattern}
+	r := rand.New(rand.NewPCG(b.seed<<32+uint64(i), h))
+	c, err := generate.Program(fmt.Sprintf("g%d", i), r, o)
+	if err != nil || !b.mutants {
+		return c, err
+	}
+	if m, _, err := mutate.Mutate(r, c, nil); err == nil {
+		return m, nil
+	}
+	return c, nil
+}
+
+// each calls do for 0 to n-1, some at a time, and then then in order.
+func (b *bench) each(n int, do func(i int)) {
+	next := make(chan int)
+	var wg sync.WaitGroup
+	for range b.workers {
+		wg.Go(func() {
+			for i := range next {
+				do(i)
+			}
+		})
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+}
+
+// fired is what one compilation did: per pass, whether it ran and changed
+// something, and how the compilation ended ("" if the passes finished).
+type fired struct {
+	ran, changed map[string]bool
+	bad          string
+}
+
+var flagsOff = map[string]string{"xla_cpu_enable_fast_min_max": "false", "xla_allow_excess_precision": "false"}
+
+// passesOf compiles up to code generation. all asks for passes that changed
+// nothing, too.
+func (b *bench) passesOf(ctx context.Context, build *builds.Build, c *fuzz.Case, all bool) (fired, error) {
+	out := fired{map[string]bool{}, map[string]bool{}, ""}
+	m := c.Module
+	if build.Kind == builds.Executable {
+		m = triage.Stopped(m)
+	}
+	wire, err := hlo.MarshalModule(m)
+	if err != nil {
+		return out, err
+	}
+	dir, err := os.MkdirTemp("", "passgate-exercise-")
+	if err != nil {
+		return out, err
+	}
+	defer os.RemoveAll(dir)
+	opts := map[string]string{"xla_dump_module_metadata": "true"}
+	for k, v := range flagsOff {
+		opts[k] = v
+	}
+	o := b.pool.Do(ctx, build, worker.Request{Program: wire, Format: worker.HLO, Options: opts, CompileOnly: true, DumpDir: dir, DumpAll: all})
+	switch o.Status {
+	case worker.OK:
+	case worker.Rejected:
+		if !strings.Contains(o.Failure.Message, "passgate") && !strings.Contains(o.Failure.Message, "No PTX") {
+			out.bad = "refused: " + firstLine(o.Failure.Message)
+		}
+	case worker.Crashed:
+		out.bad = "crash: " + o.Crash.String()
+	default:
+		out.bad = o.Status.String()
+	}
+	comps, err := dump.Read(os.DirFS(dir))
+	if err != nil {
+		return out, err
+	}
+	if len(comps) == 0 {
+		return out, nil
+	}
+	for _, s := range comps[0].Steps {
+		if s.Inner == "" && !s.Start() {
+			out.ran[s.Key.Pass] = true
+			if !all {
+				out.changed[s.Key.Pass] = true
+			}
+		}
+	}
+	for _, r := range comps[0].Runs {
+		out.ran[r.Pass] = true
+		if r.Changed {
+			out.changed[r.Pass] = true
+		}
+	}
+	return out, nil
+}
+
+func firstLine(s string) string {
+	s, _, _ = strings.Cut(s, "\n")
+	return s
+}
+
+func (b *bench) keep(c *fuzz.Case, why string) {
+	if b.out == "" {
+		return
+	}
+	k := *c
+	k.Notes = why + "\n"
+	if err := os.MkdirAll(b.out, 0o755); err == nil {
+		err = os.WriteFile(filepath.Join(b.out, c.Name+".case"), k.Format(), 0o644)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+	}
+}
+
+func (b *bench) compile(ctx context.Context) error {
+	for _, build := range b.builds {
+		var mu sync.Mutex
+		bad := map[string][]string{}
+		instructions := 0
+		start := time.Now()
+		b.each(b.n, func(i int) {
+			c, err := b.program(i, b.passes...)
+			var why string
+			if err != nil {
+				why = "invalid: " + err.Error()
+			} else if f, err := b.passesOf(ctx, build, c, false); err != nil {
+				why = "infrastructure: " + err.Error()
+			} else {
+				why = f.bad
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if c != nil {
+				for _, k := range c.Module.Computations {
+					instructions += len(k.Instructions)
+				}
+			}
+			if why != "" {
+				bad[why] = append(bad[why], fmt.Sprintf("g%d", i))
+				if c != nil {
+					b.keep(c, why)
+				}
+			}
+		})
+		total := 0
+		for _, why := range sorted(bad) {
+			total += len(bad[why])
+			fmt.Fprintf(b.w, "%6d  %s  (%s)\n", len(bad[why]), why, strings.Join(bad[why][:min(4, len(bad[why]))], " "))
+		}
+		fmt.Fprintf(b.w, "%s: %d programs, %.1f instructions each, %d refused or broken, %.0f s\n", build.Spec, b.n, float64(instructions)/float64(b.n), total, time.Since(start).Seconds())
+	}
+	return nil
+}
+
+func sorted[V any](m map[string]V) []string {
+	var out []string
+	for k := range m {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (b *bench) fire(ctx context.Context) error {
+	for _, build := range b.builds {
+		passes := b.passes
+		if passes == nil {
+			ran := map[string]bool{}
+			for i := range 8 {
+				c, err := b.program(i)
+				if err != nil {
+					return err
+				}
+				f, err := b.passesOf(ctx, build, c, true)
+				if err != nil {
+					return err
+				}
+				for p := range f.ran {
+					ran[p] = true
+				}
+			}
+			passes = sorted(ran)
+		}
+		var mu sync.Mutex
+		hits, own, bad, crossed := map[string]int{}, map[string]int{}, map[string]int{}, map[string]int{}
+		b.each(len(passes)*b.n, func(k int) {
+			pass := passes[k/b.n]
+			c, err := b.program(k%b.n, pass)
+			if err != nil {
+				mu.Lock()
+				bad["invalid: "+err.Error()]++
+				mu.Unlock()
+				return
+			}
+			f, err := b.passesOf(ctx, build, c, false)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				bad[err.Error()]++
+			}
+			if f.bad != "" {
+				bad[f.bad]++
+				c.Name = fmt.Sprintf("%s-%d", strings.ReplaceAll(pass, "/", "_"), k%b.n)
+				b.keep(c, f.bad)
+			}
+			if f.changed[pass] {
+				own[pass]++
+			}
+			for p := range f.changed {
+				crossed[p]++
+			}
+			hits[pass]++
+		})
+		n, any := 0, 0
+		for _, p := range passes {
+			if crossed[p] > 0 {
+				any++
+			}
+			if own[p] > 0 {
+				n++
+			}
+			fmt.Fprintf(b.w, "%-55s %4d patterns  %5d of %d  (%d anywhere)\n", p, len(patterns.For(p)), own[p], hits[p], crossed[p])
+		}
+		for _, why := range sorted(bad) {
+			fmt.Fprintf(b.w, "bad %6d  %s\n", bad[why], why)
+		}
+		fmt.Fprintf(b.w, "%s: %d of %d passes fire for their own programs, %d in any program\n", build.Spec, n, len(passes), any)
+	}
+	return nil
+}
