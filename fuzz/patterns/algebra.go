@@ -244,8 +244,8 @@ var algebra = of("algebra", []string{"algsimp"}, []Pattern{
 })
 
 // unary is a pattern on one array of a type that pick chooses.
-func unary(name string, pick func(b *builder) hlo.PrimitiveType, build func(b *builder, x value) value) Pattern {
-	return Pattern{Name: name, Build: func(b *builder) {
+func unary(name string, pick func(b *builder) hlo.PrimitiveType, build func(b *builder, x value) value, passes ...string) Pattern {
+	return Pattern{Name: name, Passes: passes, Build: func(b *builder) {
 		x := b.Source(pick(b), b.Full(b.Between(0, 3))...)
 		b.Out(build(b, x))
 	}}

@@ -235,3 +235,8 @@ func (b *Builder) Safe(y Value) Value {
 func (b *Builder) Shift(y Value) Value {
 	return b.Bin(hlo.OpAnd, y, b.Fill(y, float64(y.Shape.Type.Bits()-1)))
 }
+
+// Type is a choice of types for patterns: one of ts.
+func Type(ts ...hlo.PrimitiveType) func(b *Builder) hlo.PrimitiveType {
+	return func(b *Builder) hlo.PrimitiveType { return Pick(b, ts...) }
+}

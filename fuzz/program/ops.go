@@ -614,3 +614,11 @@ func (b *Builder) Alias(output []int64, parameter int64, must bool) {
 	e := &hlopb.HloInputOutputAliasProto_AliasEntryProto{OutputShapeIndex: output, ParameterNumber: parameter, Kind: kind}
 	b.m.Attr.InputOutputAlias.Entries = append(b.m.Attr.InputOutputAlias.Entries, e)
 }
+
+// Donate lets the compiler reuse parameter p's buffer.
+func (b *Builder) Donate(p int64) {
+	if b.m.Attr.BufferDonor == nil {
+		b.m.Attr.BufferDonor = &hlopb.HloBufferDonorProto{}
+	}
+	b.m.Attr.BufferDonor.Entries = append(b.m.Attr.BufferDonor.Entries, &hlopb.HloBufferDonorProto_BufferDonorEntryProto{ParameterNumber: p})
+}
