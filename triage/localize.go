@@ -117,13 +117,15 @@ func (l *localizer) descend(b, a *hlo.Instruction) *Location {
 	return loc
 }
 
-// operand finds a differing pair among the operands. An operand that exists
-// on the other side as well was not rewritten: the instruction reads something
-// else now, and is itself the place.
+// operand finds a differing pair among the operands. Where an operand still
+// exists but another instruction that was there before is read in its place,
+// nothing was rewritten below: the instruction itself is the place. One that
+// is new was put in between, and is what to look at.
 func (l *localizer) operand(b, a *hlo.Instruction) (*hlo.Instruction, *hlo.Instruction) {
 	if b.Op == a.Op && len(b.Operands) == len(a.Operands) {
 		for i := range b.Operands {
-			if now := l.after.byName[b.Operands[i].Name]; now != nil && now != a.Operands[i] {
+			now := l.after.byName[b.Operands[i].Name]
+			if now != nil && now != a.Operands[i] && l.before.byName[a.Operands[i].Name] != nil {
 				continue
 			}
 			if l.fresh(b.Operands[i], a.Operands[i]) {

@@ -7,8 +7,8 @@ import (
 	"github.com/passgate/passgate/hlo/hlopb"
 )
 
-// stopTarget is a custom-call target that nobody registers.
-const stopTarget = "passgate_stop_behind_the_passes"
+// StopTarget is the custom-call target that nobody registers.
+const StopTarget = "passgate_stop_behind_the_passes"
 
 // Stopped is the module with one more instruction, on which code generation of
 // a CPU build fails before it has done anything: a custom-call with side
@@ -18,8 +18,8 @@ const stopTarget = "passgate_stop_behind_the_passes"
 // states again.
 func Stopped(m *hlo.Module) *hlo.Module {
 	m = m.Clone()
-	in := hlo.NewInstruction(stopTarget, hlo.OpCustomCall, hlo.TupleShape())
-	target := stopTarget
+	in := hlo.NewInstruction(StopTarget, hlo.OpCustomCall, hlo.TupleShape())
+	target := StopTarget
 	in.Attr.CustomCallTarget = target
 	in.Attr.CustomCallHasSideEffect = true
 	in.Attr.CustomCallApiVersion = hlopb.CustomCallApiVersion_API_VERSION_TYPED_FFI
@@ -27,15 +27,15 @@ func Stopped(m *hlo.Module) *hlo.Module {
 	return m
 }
 
-// removeStop takes the instruction that Stopped added out of a module.
-func removeStop(m *hlo.Module) {
+// RemoveStop takes the instruction that Stopped added out of a module.
+func RemoveStop(m *hlo.Module) {
 	for _, c := range m.Computations {
 		c.Instructions = slices.DeleteFunc(c.Instructions, func(in *hlo.Instruction) bool {
-			return in.Op == hlo.OpCustomCall && in != c.Root && in.Attr.GetCustomCallTarget() == stopTarget
+			return in.Op == hlo.OpCustomCall && in != c.Root && in.Attr.GetCustomCallTarget() == StopTarget
 		})
 		for _, in := range c.Instructions {
 			in.ControlPredecessors = slices.DeleteFunc(in.ControlPredecessors, func(p *hlo.Instruction) bool {
-				return p.Op == hlo.OpCustomCall && p.Attr.GetCustomCallTarget() == stopTarget
+				return p.Op == hlo.OpCustomCall && p.Attr.GetCustomCallTarget() == StopTarget
 			})
 		}
 	}

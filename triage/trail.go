@@ -68,7 +68,7 @@ func (t *Trail) Complete() bool {
 // begin: the instruction that Stopped adds, and a CUDA plugin without NVIDIA's
 // assembler (xla/stream_executor/cuda/assemble_compilation_provider.cc), which
 // older versions look for before they dump the optimised module.
-var behindPasses = []string{stopTarget, "No PTX compilation provider"}
+var behindPasses = []string{StopTarget, "No PTX compilation provider"}
 
 func (t *Trail) stopped() bool {
 	if t.Outcome.Status != worker.Rejected || t.Outcome.Failure == nil {
@@ -111,7 +111,7 @@ func NewTrail(ctx context.Context, c Compiler, b *builds.Build, m *hlo.Module, r
 		if comp.After != "" {
 			if data, err := dump.Module(fsys, comp.After); err == nil {
 				if t.Optimised, _ = hlo.UnmarshalModule(data); t.Optimised != nil { // unreadable: as if it were not there
-					removeStop(t.Optimised)
+					RemoveStop(t.Optimised)
 				}
 			}
 		}
@@ -129,7 +129,7 @@ func NewTrail(ctx context.Context, c Compiler, b *builds.Build, m *hlo.Module, r
 				st.Module, err = hlo.UnmarshalModule(data)
 			}
 			if st.Err = err; err == nil {
-				removeStop(st.Module)
+				RemoveStop(st.Module)
 				st.Sum = SumOf(st.Module)
 			}
 			t.States = append(t.States, st)

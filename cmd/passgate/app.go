@@ -67,7 +67,8 @@ type commands struct {
 	Corpus struct {
 		Harvest harvestCmd `cmd:"" help:"Take the HLO modules out of a source checkout."`
 	} `cmd:"" help:"Collections of programs."`
-	Policy struct {
+	Selftest selftestCmd `cmd:"" help:"Plant wrong rewrites into a build and count what the gate sees."`
+	Policy   struct {
 		Check policyCheckCmd `cmd:"" help:"Check policy files."`
 	} `cmd:"" help:"The project's own rules, passgate.yaml."`
 	Bench  benchCmd  `cmd:"" help:"Cases per second, against a fresh process per case."`

@@ -1,0 +1,299 @@
+package selftest
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/passgate/passgate/defects"
+	"github.com/passgate/passgate/fuzz"
+	"github.com/passgate/passgate/hlo"
+	"github.com/passgate/passgate/hlo/eval"
+	"github.com/passgate/passgate/triage"
+	"github.com/passgate/passgate/xla/builds"
+	"github.com/passgate/passgate/xla/worker"
+)
+
+// Planted is a defect that was proved to change what a program means, and that
+// the build accepts.
+type Planted struct {
+	Defect defects.Defect
+	Case   *fuzz.Case
+	Route  Route
+	// Names are the instructions to blame.
+	Names []string
+	// Before is the legal set of the first element that changed, After what
+	// the wrong module allows there; Inputs is the stream that shows it.
+	Before, After string
+}
+
+// ground is a program with its way through the build.
+type ground struct {
+	c      *fuzz.Case
+	trail  *triage.Trail
+	inputs [][]*eval.Value
+	values map[int][]*eval.Value // by state; nil entries: no value
+	layout int                   // the first state behind layout assignment
+}
+
+// proofSeeds is the number of seeds whose streams a defect is proved on. They
+// are not the gate's: what the gate's own inputs do not show is a miss.
+const proofSeeds = 2
+
+// proofSteps is the step limit of the reference in a proof.
+const proofSteps = 1 << 20
+
+// survey compiles the programs and keeps those whose meaning the reference
+// knows before and after all passes.
+func (t *tester) survey(ctx context.Context) []*ground {
+	var out []*ground
+	for _, c := range t.cfg.Cases {
+		if ctx.Err() != nil {
+			break
+		}
+		if c.Module == nil || c.Module.NumInstructions() > maxInstructions {
+			continue
+		}
+		g := &ground{c: c, values: map[int][]*eval.Value{}}
+		for seed := range uint64(proofSeeds) {
+			for _, s := range c.Streams(t.cfg.Seed + 1<<32 + seed) {
+				if s.Name == fuzz.OwnStream && seed > 0 {
+					continue
+				}
+				args := make([]*eval.Value, len(s.Inputs))
+				for i, l := range s.Inputs {
+					args[i] = eval.FromLiteral(l)
+				}
+				g.inputs = append(g.inputs, args)
+			}
+		}
+		if len(g.inputs) == 0 {
+			continue
+		}
+		program := c.Module
+		if t.cfg.Build.Kind == builds.Executable {
+			program = triage.Stopped(c.Module)
+		}
+		data, err := hlo.MarshalModule(program)
+		if err != nil {
+			continue
+		}
+		g.trail, err = triage.NewTrail(ctx, t.cfg.Runner, t.cfg.Build, c.Module, worker.Request{Program: data, Format: worker.HLO, Options: comparisonFlags})
+		if err != nil || !g.trail.Complete() {
+			continue
+		}
+		v, err := g.trail.Validate(ctx, g.inputs[:1], eval.Options{Bounds: true, MaxSteps: proofSteps})
+		if err != nil || v.Guilty() != nil || v.Unknown > 0 {
+			continue // a defect could not be told from what the build does by itself
+		}
+		g.layout = slices.IndexFunc(g.trail.States, func(s triage.State) bool { return s.Key.Pass == layoutPass })
+		if g.layout < 0 {
+			g.layout = len(g.trail.States)
+		}
+		out = append(out, g)
+	}
+	return out
+}
+
+// comparisonFlags are those of the gate's comparison stream (DESIGN section 4).
+var comparisonFlags = map[string]string{
+	"xla_cpu_enable_fast_min_max": "false",
+	"xla_allow_excess_precision":  "false",
+}
+
+// first reports whether state i is the first of its pass: only that can be
+// named by a defect.
+func (g *ground) first(i int) bool {
+	key := g.trail.States[i].Key
+	return slices.IndexFunc(g.trail.States, func(s triage.State) bool { return s.Key.Pass == key.Pass && s.Key.Pipeline == key.Pipeline }) == i
+}
+
+// value evaluates a state on the proof's inputs.
+func (g *ground) value(ctx context.Context, i int) []*eval.Value {
+	if v, ok := g.values[i]; ok {
+		return v
+	}
+	v := g.evaluate(ctx, g.trail.States[i].Module)
+	g.values[i] = v
+	return v
+}
+
+func (g *ground) evaluate(ctx context.Context, m *hlo.Module) []*eval.Value {
+	out := make([]*eval.Value, len(g.inputs))
+	for k, args := range g.inputs {
+		if v, err := eval.Run(ctx, m, args, eval.Options{Bounds: true, MaxSteps: proofSteps}); err == nil {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+// prove looks for an element whose legal sets before and after the mistake
+// have no value in common, and that rests on no contested semantics.
+func (g *ground) prove(ctx context.Context, state int, wrong *hlo.Module) (before, after string, ok bool) {
+	right := g.value(ctx, state)
+	for k, v := range g.evaluate(ctx, wrong) {
+		if v == nil || right[k] == nil {
+			continue
+		}
+		a, b := leaves(right[k]), leaves(v)
+		if len(a) != len(b) {
+			continue
+		}
+		for o := range a {
+			if a[o].Type != b[o].Type || a[o].Len() != b[o].Len() {
+				continue
+			}
+			for i := range a[o].Len() {
+				if a[o].Meets(b[o], i) == eval.Out && a[o].At(i).Contest == 0 {
+					return a[o].LegalSet(i), b[o].LegalSet(i), true
+				}
+			}
+		}
+	}
+	return "", "", false
+}
+
+func leaves(v *eval.Value) []*eval.Array {
+	if v.Array != nil {
+		return []*eval.Array{v.Array}
+	}
+	var out []*eval.Array
+	for _, e := range v.Elements {
+		out = append(out, leaves(e)...)
+	}
+	return out
+}
+
+// match is what a defect can be bound to in a state.
+type match struct {
+	op hlo.Opcode
+	t  hlo.PrimitiveType
+}
+
+func matches(m *hlo.Module) []match {
+	var out []match
+	for _, c := range m.Computations {
+		for _, in := range c.Instructions {
+			if k := (match{in.Op, in.Shape.Type}); !slices.Contains(out, k) {
+				out = append(out, k)
+			}
+		}
+	}
+	return out
+}
+
+// choose plants until there are n defects, the kinds in turn, each kind in
+// programs and steps in random order. Refused counts the plants that changed
+// nothing (unproved) and those that the build did not accept.
+func (t *tester) choose(ctx context.Context, grounds []*ground, n int) []*Planted {
+	r := rand.New(rand.NewPCG(t.cfg.Seed, 0x5e1f7e57))
+	type place struct {
+		g     *ground
+		state int
+	}
+	var places []place
+	for _, g := range grounds {
+		for i := range g.trail.States {
+			if g.trail.States[i].Module != nil && g.first(i) && g.trail.Before != nil {
+				places = append(places, place{g, i})
+			}
+		}
+	}
+	// Each kind walks through the places in an order of its own.
+	orders := make([][]int, len(defects.Catalogue))
+	for k := range orders {
+		orders[k] = r.Perm(len(places))
+	}
+	seen := map[string]bool{}
+	var out []*Planted
+	for len(out) < n && ctx.Err() == nil {
+		progress := false
+		for k, kind := range defects.Catalogue {
+			if len(out) >= n || ctx.Err() != nil {
+				break
+			}
+			for len(orders[k]) > 0 {
+				p := places[orders[k][0]]
+				orders[k] = orders[k][1:]
+				if planted := t.plant(ctx, p.g, p.state, kind, seen); planted != nil {
+					out = append(out, planted)
+					progress = true
+					break
+				}
+			}
+		}
+		if !progress {
+			break
+		}
+	}
+	return out
+}
+
+// plant tries one kind behind one step of a program.
+func (t *tester) plant(ctx context.Context, g *ground, state int, kind defects.Kind, seen map[string]bool) *Planted {
+	s := g.trail.States[state]
+	for _, m := range matches(s.Module) {
+		d := defects.Defect{Kind: kind, Pipeline: s.Key.Pipeline, Pass: s.Key.Pass, Op: m.op, Type: m.t}
+		if seen[d.String()] {
+			continue
+		}
+		p, ok := d.Apply(s.Module)
+		if !ok {
+			continue
+		}
+		before, after, ok := g.prove(ctx, state, p.Module)
+		if !ok {
+			t.unproved++
+			continue
+		}
+		routes := []Route{Again}
+		if state >= g.layout {
+			routes = []Route{Resume, Backend}
+			if t.cfg.Build.Kind == builds.CompileOnly || !t.resumes {
+				routes = []Route{Backend}
+			}
+		}
+		for _, route := range routes {
+			if t.accepts(ctx, g, d, route) {
+				seen[d.String()] = true
+				return &Planted{Defect: d, Case: g.c, Route: route, Names: slices.Concat(p.Names, p.Callers), Before: before, After: after}
+			}
+		}
+		t.refused++
+	}
+	return nil
+}
+
+// accepts reports whether the build takes the planted module.
+func (t *tester) accepts(ctx context.Context, g *ground, d defects.Defect, route Route) bool {
+	c := NewComposite(t.cfg.Runner, t.cfg.Build, d, route, t.cfg.TempDir)
+	if route == Backend && t.cfg.Build.Kind == builds.CompileOnly {
+		return true // nothing is left to compile
+	}
+	program := g.c.Module
+	stop := t.cfg.Build.Kind == builds.Executable && route != Backend
+	if stop {
+		program = triage.Stopped(program)
+	}
+	data, err := hlo.MarshalModule(program)
+	if err != nil {
+		return false
+	}
+	r := worker.Request{Program: data, Format: worker.HLO, Options: comparisonFlags, CompileOnly: true}
+	if route == Backend { // it must get through code generation
+		s := g.c.Streams(t.cfg.Seed)
+		if len(s) == 0 {
+			return false
+		}
+		r.CompileOnly = false
+		var set []worker.Array
+		for _, l := range s[0].Inputs {
+			set = append(set, worker.Array{Type: int32(l.Shape.Type), Dims: l.Shape.Dims, Data: l.Raw})
+		}
+		r.Inputs = [][]worker.Array{set}
+	}
+	out := c.Do(ctx, c.Head, r)
+	trail := triage.Trail{Outcome: out}
+	return trail.Complete()
+}

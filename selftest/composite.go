@@ -1,0 +1,365 @@
+package selftest
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/passgate/passgate/defects"
+	"github.com/passgate/passgate/gate"
+	"github.com/passgate/passgate/hlo"
+	"github.com/passgate/passgate/triage"
+	"github.com/passgate/passgate/xla/builds"
+	"github.com/passgate/passgate/xla/dump"
+	"github.com/passgate/passgate/xla/worker"
+)
+
+// Route is the way in which a build goes on from a module between its passes.
+type Route string
+
+const (
+	// Again runs the whole pipeline on it: right before layout assignment.
+	Again Route = "whole pipeline again"
+	// Resume starts behind the planted step (xla_run_hlo_passes_starting_from).
+	Resume Route = "resumed behind the step"
+	// Backend generates code for it as it is (run_backend_only).
+	Backend Route = "code generation only"
+)
+
+// layoutPass is the pass behind which a module cannot go through the whole
+// pipeline again (xla-facts: bitcasts are refused).
+const layoutPass = "layout-assignment"
+
+// Composite is a build with one mistake in its pipeline. It serves requests
+// for Head and passes those for other builds on.
+type Composite struct {
+	// Runner runs the real build.
+	Runner gate.Runner
+	Build  *builds.Build
+	// Head is the build as the gate sees it.
+	Head *builds.Build
+	// Pipeline and Pass name the step behind which Change is made: the first
+	// dumped step of that name, or the first run of the pass where it changed
+	// nothing.
+	Pipeline, Pass string
+	// Change makes the mistake; false if the module gives no occasion.
+	Change func(m *hlo.Module) (*hlo.Module, bool)
+	Route  Route
+	// TempDir holds the dumps.
+	TempDir string
+
+	mu    sync.Mutex
+	known map[[sha256.Size]byte]*cut
+}
+
+// Marked is the build under a name that says what was planted. Its id is not
+// that of the build.
+func Marked(b *builds.Build, what string) *builds.Build {
+	out := *b
+	out.Spec.Text = fmt.Sprintf("injected-fault(%s) in %s", what, b.Spec.Text)
+	out.ID = fmt.Sprintf("injected-fault:%x", sha256.Sum256([]byte(out.Spec.Text+b.ID)))
+	return &out
+}
+
+// NewComposite makes the build of a defect.
+func NewComposite(r gate.Runner, b *builds.Build, d defects.Defect, route Route, temp string) *Composite {
+	return &Composite{Runner: r, Build: b, Head: Marked(b, d.String()), Pipeline: d.Pipeline, Pass: d.Pass, Route: route, TempDir: temp,
+		Change: func(m *hlo.Module) (*hlo.Module, bool) {
+			p, ok := d.Apply(m)
+			return p.Module, ok
+		}}
+}
+
+// cut is a compilation taken apart at the planted step.
+type cut struct {
+	outcome worker.Outcome // of the compilation that was taken apart
+	fired   bool
+	steps   []step // up to the planted one, which is the last
+	before  []byte // the dump before the passes
+	program []byte // the planted module, with the stop behind the passes if the program had it
+	next    string // the pass behind the step
+	err     error
+}
+
+// step is one dump.
+type step struct {
+	pipeline, pass, next string
+	data                 []byte // an HloProto
+}
+
+// Describe describes the real build.
+func (c *Composite) Describe(ctx context.Context, b *builds.Build) (worker.Info, error) {
+	return c.Runner.Describe(ctx, c.real(b))
+}
+
+// Do runs a request.
+func (c *Composite) Do(ctx context.Context, b *builds.Build, r worker.Request) worker.Outcome {
+	return c.do(ctx, b, r, c.Runner.Do)
+}
+
+// DoFresh runs a request in a process of its own. What leads to the planted
+// module is taken from an earlier compilation.
+func (c *Composite) DoFresh(ctx context.Context, b *builds.Build, r worker.Request) worker.Outcome {
+	return c.do(ctx, b, r, c.Runner.DoFresh)
+}
+
+// real is the build behind the head, with the environment that is asked for.
+func (c *Composite) real(b *builds.Build) *builds.Build {
+	if b.ID != c.Head.ID {
+		return b
+	}
+	out := *c.Build
+	out.Env = b.Env
+	return &out
+}
+
+type runFunc func(context.Context, *builds.Build, worker.Request) worker.Outcome
+
+func (c *Composite) do(ctx context.Context, b *builds.Build, r worker.Request, run runFunc) worker.Outcome {
+	if b.ID != c.Head.ID || r.Format != worker.HLO || r.BackendOnly {
+		return run(ctx, c.real(b), r)
+	}
+	b = c.real(b)
+	at := c.cutKnown(ctx, b, r)
+	if at.err != nil {
+		return worker.Outcome{Status: worker.Infrastructure, Err: at.err}
+	}
+	if !at.fired {
+		return run(ctx, b, r)
+	}
+	into := r.DumpDir
+	if r.CompileOnly && c.Route == Backend {
+		// No pass is left to run.
+		if into != "" {
+			if err := write(into, at, nil, hloProto(at.program)); err != nil {
+				return worker.Outcome{Status: worker.Infrastructure, Err: err}
+			}
+		}
+		return at.outcome
+	}
+	rest := r
+	rest.Program = at.program
+	switch c.Route {
+	case Backend:
+		rest.BackendOnly = true
+	case Resume:
+		rest.Options = maps.Clone(r.Options)
+		if rest.Options == nil {
+			rest.Options = map[string]string{}
+		}
+		rest.Options["xla_run_hlo_passes_starting_from"] = at.next
+	}
+	if into == "" {
+		return run(ctx, b, rest)
+	}
+	dir, err := os.MkdirTemp(c.TempDir, "passgate-planted-")
+	if err != nil {
+		return worker.Outcome{Status: worker.Infrastructure, Err: err}
+	}
+	defer os.RemoveAll(dir)
+	rest.DumpDir = dir
+	out := run(ctx, b, rest)
+	more, _, after, err := read(dir)
+	if err == nil {
+		err = write(into, at, more, after)
+	}
+	if err != nil {
+		return worker.Outcome{Status: worker.Infrastructure, Err: err}
+	}
+	return out
+}
+
+// cutKnown is takeApart, once per program.
+func (c *Composite) cutKnown(ctx context.Context, b *builds.Build, r worker.Request) *cut {
+	h := sha256.New()
+	fmt.Fprintf(h, "%v %q\n", r.DumpAll, b.Env)
+	for _, k := range slices.Sorted(maps.Keys(r.Options)) {
+		fmt.Fprintf(h, "%s=%s\n", k, r.Options[k])
+	}
+	h.Write(r.Program)
+	key := [sha256.Size]byte(h.Sum(nil))
+	c.mu.Lock()
+	at := c.known[key]
+	c.mu.Unlock()
+	if at != nil {
+		return at
+	}
+	at = c.takeApart(ctx, b, r)
+	if at.err == nil {
+		c.mu.Lock()
+		if c.known == nil {
+			c.known = map[[sha256.Size]byte]*cut{}
+		}
+		c.known[key] = at
+		c.mu.Unlock()
+	}
+	return at
+}
+
+// takeApart compiles a program up to code generation and makes the mistake in
+// the module behind the planted step.
+func (c *Composite) takeApart(ctx context.Context, b *builds.Build, r worker.Request) *cut {
+	m, err := hlo.UnmarshalModule(r.Program)
+	if err != nil {
+		return &cut{} // not ours to complain about
+	}
+	whole := worker.Request{Program: r.Program, Format: r.Format, Options: r.Options, DumpAll: r.DumpAll, CompileOnly: true, Timeout: r.Timeout}
+	stopped := b.Kind == builds.Executable && b.Python == ""
+	asked := bytes.Contains(r.Program, []byte(triage.StopTarget))
+	if stopped && !asked {
+		if whole.Program, err = hlo.MarshalModule(triage.Stopped(m)); err != nil {
+			return &cut{err: err}
+		}
+	}
+	at := c.find(ctx, b, whole)
+	if at.err == nil && !whole.DumpAll && len(at.steps) == 0 {
+		// The pass changed nothing: where it ran is seen with a dump of every pass.
+		whole.DumpAll = true
+		at = c.find(ctx, b, whole)
+		at.steps = changes(at.steps)
+	}
+	if at.err != nil {
+		return at
+	}
+	if at.fired && stopped && !asked {
+		planted, err := hlo.UnmarshalModule(at.program)
+		if err != nil {
+			return &cut{err: err}
+		}
+		triage.RemoveStop(planted)
+		if at.program, err = hlo.MarshalModule(planted); err != nil {
+			return &cut{err: err}
+		}
+	}
+	return at
+}
+
+// find compiles and looks for the step.
+func (c *Composite) find(ctx context.Context, b *builds.Build, r worker.Request) *cut {
+	dir, err := os.MkdirTemp(c.TempDir, "passgate-planted-")
+	if err != nil {
+		return &cut{err: err}
+	}
+	defer os.RemoveAll(dir)
+	r.DumpDir = dir
+	at := &cut{outcome: c.Runner.Do(ctx, b, r)}
+	if at.outcome.Status == worker.Infrastructure {
+		at.err = at.outcome.Err
+		return at
+	}
+	steps, before, _, err := read(dir)
+	if err != nil {
+		return &cut{err: err}
+	}
+	i := slices.IndexFunc(steps, func(s step) bool { return s.pass == c.Pass && s.pipeline == c.Pipeline })
+	if i < 0 {
+		return at
+	}
+	at.steps, at.before, at.next = steps[:i+1], before, steps[i].next
+	m, err := hlo.UnmarshalModule(moduleOf(steps[i].data))
+	if err != nil {
+		return at
+	}
+	planted, ok := c.Change(m)
+	if !ok {
+		return at
+	}
+	if at.program, err = hlo.MarshalModule(planted); err != nil {
+		return &cut{err: err}
+	}
+	at.fired = true
+	at.steps = slices.Clone(at.steps)
+	at.steps[i].data = hloProto(at.program)
+	return at
+}
+
+// changes leaves out the steps that changed nothing; the last one stays.
+func changes(steps []step) []step {
+	var out []step
+	for i, s := range steps {
+		if i == 0 || i == len(steps)-1 || s.pass == dump.PipelineStart || !bytes.Equal(s.data, steps[i-1].data) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// read reads the dumped states of the module of a compilation, and those before
+// and after all passes (nil if missing).
+func read(dir string) (steps []step, before, after []byte, err error) {
+	fsys := os.DirFS(dir)
+	compilations, err := dump.Read(fsys)
+	if err != nil || len(compilations) == 0 {
+		return nil, nil, nil, err
+	}
+	file := func(name string) []byte {
+		if name == "" || err != nil {
+			return nil
+		}
+		var data []byte
+		data, err = os.ReadFile(filepath.Join(dir, name))
+		return data
+	}
+	first := compilations[0]
+	for _, s := range first.Steps {
+		if s.Inner == "" {
+			steps = append(steps, step{s.Key.Pipeline, s.Key.Pass, s.Next, file(s.File)})
+		}
+	}
+	return steps, file(first.Before), file(first.After), err
+}
+
+// write makes one dump of two: the steps of the cut, then more.
+func write(dir string, at *cut, more []step, after []byte) error {
+	put := func(name string, data []byte) error {
+		if data == nil {
+			return nil
+		}
+		return os.WriteFile(filepath.Join(dir, "module_0000.planted."+name+".hlo.pb"), data, 0o644)
+	}
+	if err := put("before_optimizations", at.before); err != nil {
+		return err
+	}
+	for i, s := range slices.Concat(at.steps, more) {
+		if err := put(fmt.Sprintf("%04d.%s.after_%s.before_%s", i, s.pipeline, s.pass, s.next), s.data); err != nil {
+			return err
+		}
+	}
+	return put("cpu_after_optimizations", after)
+}
+
+// hloProto wraps a module in an xla.HloProto: field 1.
+func hloProto(module []byte) []byte {
+	return protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), module)
+}
+
+// moduleOf is hlo_module of an xla.HloProto, nil if there is none.
+func moduleOf(b []byte) []byte {
+	for len(b) > 0 {
+		n, typ, k := protowire.ConsumeTag(b)
+		if k < 0 {
+			return nil
+		}
+		b = b[k:]
+		if n == 1 && typ == protowire.BytesType {
+			v, k := protowire.ConsumeBytes(b)
+			if k < 0 {
+				return nil
+			}
+			return v
+		}
+		if k = protowire.ConsumeFieldValue(n, typ, b); k < 0 {
+			return nil
+		}
+		b = b[k:]
+	}
+	return nil
+}

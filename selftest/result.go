@@ -1,0 +1,203 @@
+package selftest
+
+import (
+	"math"
+	"slices"
+
+	"github.com/passgate/passgate/defects"
+	"github.com/passgate/passgate/gate"
+)
+
+// Schema names the form of Result as JSON.
+const Schema = "passgate/selftest/v1"
+
+// Outcome is what the gate made of one defect.
+type Outcome struct {
+	Ran bool `json:"-"`
+	// Defect is its name, Kind and Class those of the catalogue.
+	Defect string `json:"defect"`
+	Kind   string `json:"kind"`
+	Class  string `json:"class"`
+	Exact  bool   `json:"exact"`
+	// Case is the program it was planted in, Step the pass step that makes the
+	// mistake, Names the instructions that are wrong.
+	Case  string        `json:"case"`
+	Step  gate.PassStep `json:"step"`
+	Names []string      `json:"instructions"`
+	Route Route         `json:"route"`
+	// LegalBefore and LegalAfter prove the defect: the legal sets of one
+	// element before and after it.
+	LegalBefore string `json:"legal_before"`
+	LegalAfter  string `json:"legal_after"`
+	// Executed says that the gate ran the program; otherwise it judged the
+	// passes alone.
+	Executed bool         `json:"executed"`
+	Verdict  gate.Verdict `json:"verdict"`
+	// Detected says that a finding blocks.
+	Detected   bool       `json:"detected"`
+	FoundClass gate.Class `json:"found_class,omitempty"`
+	Witnesses  []string   `json:"witnesses,omitempty"`
+	// Reports are new findings of the gate for this defect.
+	Reports           int            `json:"reports"`
+	Blamed            *gate.PassStep `json:"blamed,omitempty"`
+	BlamedInstruction []string       `json:"blamed_instruction,omitempty"`
+	RightStep         bool           `json:"right_step"`
+	RightInstruction  bool           `json:"right_instruction"`
+	// Minimal is the size of the reduced program in instructions.
+	Minimal     int    `json:"minimal"`
+	MinimalText string `json:"minimal_text,omitempty"`
+	// Detail says why a defect was missed.
+	Detail string `json:"detail,omitempty"`
+	// Seconds is the time to detection, reduction included.
+	Seconds float64 `json:"seconds"`
+}
+
+// NullOutcome is one run with nothing planted.
+type NullOutcome struct {
+	Ran           bool
+	Cells, Blocks int
+	Alarms        []string
+}
+
+// Null sums the runs with nothing planted up.
+type Null struct {
+	Runs   int      `json:"runs"`
+	Cells  int      `json:"cells"`
+	Blocks int      `json:"blocks"`
+	Alarms []string `json:"alarms,omitempty"`
+}
+
+func (n *Null) add(o NullOutcome) {
+	if o.Ran {
+		n.Runs++
+	}
+	n.Cells += o.Cells
+	n.Blocks += o.Blocks
+	n.Alarms = append(n.Alarms, o.Alarms...)
+}
+
+// Rate is a proportion with its 95 % interval.
+type Rate struct {
+	Of       int        `json:"of"`
+	Hits     int        `json:"hits"`
+	Interval [2]float64 `json:"interval"`
+}
+
+func rate(hits, of int) Rate { return Rate{of, hits, wilson(hits, of)} }
+
+// Share is Hits/Of, 1 for none.
+func (r Rate) Share() float64 {
+	if r.Of == 0 {
+		return 1
+	}
+	return float64(r.Hits) / float64(r.Of)
+}
+
+// wilson is the 95 % score interval of a proportion (E. Wilson, JASA 22, 1927);
+// [0, 1] without data.
+func wilson(k, n int) [2]float64 {
+	if n == 0 {
+		return [2]float64{0, 1}
+	}
+	const z = 1.959963984540054
+	p, m := float64(k)/float64(n), float64(n)
+	mid := p + z*z/(2*m)
+	half := z * math.Sqrt(p*(1-p)/m+z*z/(4*m*m))
+	return [2]float64{max(0, (mid-half)/(1+z*z/m)), min(1, (mid+half)/(1+z*z/m))}
+}
+
+// ClassRecall is the recall of one class.
+type ClassRecall struct {
+	Class  string `json:"class"`
+	Recall Rate   `json:"recall"`
+}
+
+// Result is the self-test of a build.
+type Result struct {
+	Schema string     `json:"schema"`
+	Seed   uint64     `json:"seed"`
+	Build  gate.Build `json:"build"`
+	// Programs could be planted in.
+	Programs int `json:"programs"`
+	// Unproved plants changed no legal set, Refused ones were not accepted by
+	// the build; neither is counted.
+	Unproved int       `json:"unproved"`
+	Refused  int       `json:"refused"`
+	Defects  []Outcome `json:"defects"`
+
+	Recall      Rate          `json:"recall"`
+	Exact       Rate          `json:"exact"`
+	Classes     []ClassRecall `json:"classes"`
+	Step        Rate          `json:"step"`        // blamed on the right step, of the detected
+	Instruction Rate          `json:"instruction"` // blamed on the right instruction, of the detected
+	// MedianMinimal is the median size of the reduced programs.
+	MedianMinimal    float64 `json:"median_minimal"`
+	ReportsPerDefect float64 `json:"reports_per_defect"`
+	MedianSeconds    float64 `json:"median_seconds"`
+	Null             Null    `json:"null"`
+	// Complete says that as many defects ran as were asked for.
+	Complete bool   `json:"complete"`
+	Trusted  bool   `json:"trusted"`
+	Timing   Timing `json:"timing"`
+}
+
+// Timing of the run, in seconds of wall-clock time.
+type Timing struct {
+	Seconds       float64 `json:"seconds"`
+	ChooseSeconds float64 `json:"choose_seconds"`
+}
+
+// The share of all defects, of any class, that a trustworthy gate must see;
+// exact ones it must see all (issue "the gate's own measured sensitivity").
+const wantRecall = 0.98
+
+func (r *Result) sum(asked int) {
+	var hits, exact, exactHits, step, instruction, reports int
+	byClass := map[string][2]int{}
+	var sizes, seconds []float64
+	for _, o := range r.Defects {
+		n := byClass[o.Class]
+		n[1]++
+		if o.Exact {
+			exact++
+		}
+		if o.Detected {
+			hits++
+			n[0]++
+			reports += o.Reports
+			sizes, seconds = append(sizes, float64(o.Minimal)), append(seconds, o.Seconds)
+			if o.Exact {
+				exactHits++
+			}
+			if o.RightStep {
+				step++
+			}
+			if o.RightInstruction {
+				instruction++
+			}
+		}
+		byClass[o.Class] = n
+	}
+	r.Recall, r.Exact = rate(hits, len(r.Defects)), rate(exactHits, exact)
+	r.Step, r.Instruction = rate(step, hits), rate(instruction, hits)
+	for _, c := range defects.Classes {
+		n := byClass[string(c)]
+		r.Classes = append(r.Classes, ClassRecall{string(c), rate(n[0], n[1])})
+	}
+	r.MedianMinimal, r.MedianSeconds = median(sizes), median(seconds)
+	if hits > 0 {
+		r.ReportsPerDefect = float64(reports) / float64(hits)
+	}
+	r.Complete = len(r.Defects) >= asked
+	r.Trusted = r.Exact.Hits == r.Exact.Of && r.Recall.Share() >= wantRecall && r.Null.Blocks == 0
+}
+
+// median of an empty list is 0.
+func median(x []float64) float64 {
+	if len(x) == 0 {
+		return 0
+	}
+	x = slices.Sorted(slices.Values(x))
+	n := len(x)
+	return (x[(n-1)/2] + x[n/2]) / 2
+}

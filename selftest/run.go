@@ -1,0 +1,262 @@
+package selftest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/passgate/passgate/fuzz"
+	"github.com/passgate/passgate/gate"
+	"github.com/passgate/passgate/hlo"
+	"github.com/passgate/passgate/xla/builds"
+)
+
+// Config are the settings of a self-test. Fields without a comment on their
+// zero value are required.
+type Config struct {
+	Build  *builds.Build
+	Runner gate.Runner
+	// Cases are the programs to plant in.
+	Cases []*fuzz.Case
+	// Defects is the number to plant.
+	Defects int
+	// Null is the number of programs that run through the same machinery with
+	// nothing planted.
+	Null int
+	// Seed of the choice of places and of the gate's inputs.
+	Seed uint64
+	// Workers is the number of defects that are worked on at a time; 1 if 0.
+	Workers int
+	// Budget stops the start of further defects; 0 is no limit.
+	Budget time.Duration
+	// Probes bounds the reduction of each finding.
+	Probes int
+	// PassesOnly never executes; compile-only builds are always used so.
+	PassesOnly bool
+	// ExecuteEvery executes one defect in so many on an executable build, the
+	// others are judged by their passes alone; 0 executes all.
+	ExecuteEvery int
+	// Resumes says that the build can start in the middle of its pipeline.
+	Resumes bool
+	// Now is the clock.
+	Now     func() time.Time
+	TempDir string
+	// Progress is told after every defect, one at a time; may be nil.
+	Progress func(done, total int, o Outcome)
+}
+
+// maxInstructions bounds the programs to plant in.
+const maxInstructions = 400
+
+type tester struct {
+	cfg     Config
+	resumes bool
+	// unproved plants changed no legal set, refused ones were not accepted by
+	// the build.
+	unproved, refused int
+}
+
+// Run plants the defects and runs the gate on each. An error is ctx's or an
+// infrastructure failure.
+func Run(ctx context.Context, cfg Config) (*Result, error) {
+	start := cfg.Now()
+	t := &tester{cfg: cfg, resumes: cfg.Resumes}
+	info, err := cfg.Runner.Describe(ctx, cfg.Build)
+	if err != nil {
+		return nil, fmt.Errorf("build %s does not start: %w", cfg.Build.Spec, err)
+	}
+	res := &Result{Schema: Schema, Seed: cfg.Seed, Build: gate.Build{Spec: cfg.Build.Spec.String(), ID: cfg.Build.ID, Kind: string(cfg.Build.Kind), Platform: info.Platform, API: info.API}}
+	grounds := t.survey(ctx)
+	res.Programs = len(grounds)
+	planted := t.choose(ctx, grounds, cfg.Defects)
+	res.Unproved, res.Refused = t.unproved, t.refused
+	res.Timing.ChooseSeconds = cfg.Now().Sub(start).Seconds()
+	outcomes := make([]Outcome, len(planted))
+	nulls := t.nullPlaces(grounds, cfg.Null)
+	nullOut := make([]NullOutcome, len(nulls))
+	var mu sync.Mutex
+	done := 0
+	t.each(ctx, start, len(planted)+len(nulls), func(i int) {
+		// The null runs are spread among the defects, so that a budget cuts both.
+		if i < len(planted) {
+			outcomes[i] = t.try(ctx, planted[i], i)
+			mu.Lock()
+			defer mu.Unlock()
+			done++
+			if cfg.Progress != nil {
+				cfg.Progress(done, len(planted), outcomes[i])
+			}
+			return
+		}
+		nullOut[i-len(planted)] = t.null(ctx, nulls[i-len(planted)], i-len(planted))
+	})
+	for _, o := range outcomes {
+		if o.Ran {
+			res.Defects = append(res.Defects, o)
+		}
+	}
+	for _, o := range nullOut {
+		res.Null.add(o)
+	}
+	res.Timing.Seconds = cfg.Now().Sub(start).Seconds()
+	res.sum(cfg.Defects)
+	return res, ctx.Err()
+}
+
+// each calls f for 0 to n-1, Workers at a time, until the budget is spent.
+func (t *tester) each(ctx context.Context, start time.Time, n int, f func(i int)) {
+	next := make(chan int)
+	var wg sync.WaitGroup
+	for range max(1, t.cfg.Workers) {
+		wg.Go(func() {
+			for i := range next {
+				f(i)
+			}
+		})
+	}
+	for i := range n {
+		if ctx.Err() != nil || t.cfg.Budget > 0 && t.cfg.Now().Sub(start) >= t.cfg.Budget {
+			break
+		}
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+}
+
+// passesOnly reports whether defect i is judged without execution.
+func (t *tester) passesOnly(i int) bool {
+	return t.cfg.PassesOnly || t.cfg.Build.Kind == builds.CompileOnly || t.cfg.ExecuteEvery > 0 && i%t.cfg.ExecuteEvery != 0
+}
+
+// gate is the normal gate on one case.
+func (t *tester) gate(ctx context.Context, c *Composite, k *fuzz.Case, i int) (*gate.Result, error) {
+	return gate.Run(ctx, gate.Config{
+		Base: t.cfg.Build, Head: c.Head, Runner: c, Cases: []*fuzz.Case{k}, Now: t.cfg.Now, Seed: t.cfg.Seed, Workers: 1,
+		Probes: t.cfg.Probes, PassesOnly: t.passesOnly(i),
+	})
+}
+
+// try runs the gate on one defect.
+func (t *tester) try(ctx context.Context, p *Planted, i int) Outcome {
+	d := p.Defect
+	o := Outcome{Ran: true, Defect: d.String(), Kind: d.Kind.Name, Class: string(d.Kind.Class), Exact: d.Kind.Exact, Case: p.Case.Name, Route: p.Route,
+		Step: gate.PassStep{Pipeline: d.Pipeline, Name: d.Pass}, Names: p.Names, LegalBefore: p.Before, LegalAfter: p.After, Executed: !t.passesOnly(i)}
+	c := NewComposite(t.cfg.Runner, t.cfg.Build, d, p.Route, t.cfg.TempDir)
+	start := t.cfg.Now()
+	res, err := t.gate(ctx, c, p.Case, i)
+	o.Seconds = t.cfg.Now().Sub(start).Seconds()
+	if err != nil || ctx.Err() != nil {
+		o.Ran = ctx.Err() == nil
+		o.Detail = fmt.Sprint(err)
+		return o
+	}
+	o.judge(res)
+	return o
+}
+
+// judge compares what the gate says with what was planted.
+func (o *Outcome) judge(res *gate.Result) {
+	o.Verdict = res.Verdict
+	for _, f := range res.Findings {
+		if f.Status != gate.New {
+			continue
+		}
+		o.Reports++
+		if !f.Blocking && o.Detected {
+			continue
+		}
+		if f.Blocking && !o.Detected {
+			o.Detected = true
+			o.take(f)
+		} else if !o.Detected {
+			o.take(f)
+		}
+	}
+	if !o.Detected {
+		for _, f := range res.Findings {
+			o.Detail += fmt.Sprintf("%s %s: %s. ", f.Class, f.Status, f.Detail)
+		}
+		if len(res.Cases) > 0 {
+			o.Detail += fmt.Sprintf("case %s: base %s, head %s %s", res.Cases[0].Outcome, res.Cases[0].Base, res.Cases[0].Head, res.Cases[0].Detail)
+		}
+	}
+}
+
+func (o *Outcome) take(f gate.Finding) {
+	o.FoundClass, o.Witnesses, o.Minimal, o.MinimalText = f.Class, f.Witnesses, f.Instructions, f.Minimal
+	o.Blamed = f.Pass
+	o.RightStep = f.Pass != nil && f.Pass.Name == o.Step.Name && f.Pass.Pipeline == o.Step.Pipeline
+	o.BlamedInstruction = []string{f.Instruction}
+	if f.Location != nil {
+		o.BlamedInstruction = append(o.BlamedInstruction, f.Location.After)
+	}
+	for _, n := range o.BlamedInstruction {
+		o.RightInstruction = o.RightInstruction || n != "" && slices.Contains(o.Names, n)
+	}
+}
+
+// nullPlace is a step of a program at which a compilation is taken apart and
+// put together again with nothing planted.
+type nullPlace struct {
+	g     *ground
+	state int
+}
+
+func (t *tester) nullPlaces(grounds []*ground, n int) []nullPlace {
+	var out []nullPlace
+	for i := range n {
+		if len(grounds) == 0 {
+			break
+		}
+		g := grounds[i%len(grounds)]
+		if len(g.trail.States) == 0 {
+			continue
+		}
+		state := (i/len(grounds)*7 + i) % len(g.trail.States)
+		if g.first(state) {
+			out = append(out, nullPlace{g, state})
+		}
+	}
+	return out
+}
+
+// null runs the gate on a build that is taken apart and left as it is.
+func (t *tester) null(ctx context.Context, p nullPlace, i int) NullOutcome {
+	key := p.g.trail.States[p.state].Key
+	route := Again
+	if p.state >= p.g.layout {
+		route = Backend
+		if t.resumes {
+			route = Resume
+		}
+	}
+	c := &Composite{Runner: t.cfg.Runner, Build: t.cfg.Build, Head: Marked(t.cfg.Build, "nothing after "+key.Pipeline+"/"+key.Pass),
+		Pipeline: key.Pipeline, Pass: key.Pass, Route: route, TempDir: t.cfg.TempDir,
+		Change: func(m *hlo.Module) (*hlo.Module, bool) { return m, true }}
+	res, err := t.gate(ctx, c, p.g.c, i)
+	if err != nil {
+		return NullOutcome{}
+	}
+	out := NullOutcome{Ran: true}
+	for _, k := range res.Cases {
+		for _, s := range k.Streams {
+			if s.Judged > 0 {
+				out.Cells++
+			}
+		}
+	}
+	for _, f := range res.Findings {
+		if f.Status != gate.New {
+			continue
+		}
+		text := fmt.Sprintf("%s, nothing planted after %s/%s: %s: %s", p.g.c.Name, key.Pipeline, key.Pass, f.Class, f.Detail)
+		out.Alarms = append(out.Alarms, text)
+		if f.Blocking {
+			out.Blocks++
+		}
+	}
+	return out
+}
