@@ -460,13 +460,18 @@ func swapBranches(s *site) bool {
 	return true
 }
 
+// associative pairs operations that a reduction can combine with in any order.
+var associative = map[hlo.Opcode]hlo.Opcode{
+	hlo.OpAdd: hlo.OpMaximum, hlo.OpMultiply: hlo.OpAdd, hlo.OpMaximum: hlo.OpMinimum, hlo.OpMinimum: hlo.OpMaximum, hlo.OpAnd: hlo.OpOr, hlo.OpOr: hlo.OpAnd,
+}
+
 // wrongReduction combines with another operation.
 func wrongReduction(s *site) bool {
 	if s.in.Op != hlo.OpReduce && s.in.Op != hlo.OpReduceWindow || len(s.in.Called) != 1 {
 		return false
 	}
 	body := s.ownBody(0)
-	to, ok := sibling[body.Root.Op]
+	to, ok := associative[body.Root.Op]
 	if !ok {
 		return false
 	}
@@ -594,13 +599,14 @@ func loseInfinity(s *site) bool {
 	return s.replace(s.add(hlo.OpSelect, s.in.Shape, is, s.spread(large, s.in.Shape), s.in))
 }
 
-// loseNegativeZero adds +0, which turns -0 into +0.
+// loseNegativeZero turns -0 into +0.
 func loseNegativeZero(s *site) bool {
 	if !s.dataflow() || !s.in.Shape.Type.IsFloat() {
 		return false
 	}
-	zero := s.scalar(s.in.Shape.Type, number(0))
-	return s.replace(s.add(hlo.OpAdd, s.in.Shape, s.in, s.spread(zero, s.in.Shape)))
+	zero := s.spread(s.scalar(s.in.Shape.Type, number(0)), s.in.Shape)
+	is := s.compare("EQ", s.in, zero)
+	return s.replace(s.add(hlo.OpSelect, s.in.Shape, is, zero, s.in))
 }
 
 // wrongAt changes the element with the row-major index flat: integers and
