@@ -25,8 +25,9 @@ type Options struct {
 	// draws it: half of the programs have at most 12, one in 40 has more than
 	// 100, none more than about 500.
 	Size int
-	// Focus names passes. Their patterns stand in every program; without a
-	// pattern for a pass the generator is free.
+	// Focus names passes, one of which is drawn for each program and pattern: a
+	// name that stands several times has more weight. A pattern for the pass
+	// stands in the program; where there is none the generator is free.
 	Focus []string
 	// Patterns, if not nil, replaces the patterns of Focus.
 	Patterns []patterns.Pattern
@@ -38,41 +39,41 @@ type Options struct {
 // Program makes one program; the same r and options make the same one. An
 // error wraps program.ErrInvalid: a bug of ours.
 func Program(name string, r *rand.Rand, o Options) (*fuzz.Case, error) {
-	ps := o.Patterns
-	if ps == nil {
-		for _, f := range o.Focus {
-			ps = append(ps, patterns.For(f)...)
+	draw := func() (patterns.Pattern, bool) {
+		switch {
+		case len(o.Patterns) > 0:
+			return o.Patterns[r.IntN(len(o.Patterns))], true
+		case len(o.Focus) > 0:
+			return patterns.Draw(r, o.Focus[r.IntN(len(o.Focus))])
 		}
+		return patterns.Pattern{}, false
 	}
 	size := o.Size
 	if size == 0 {
 		size = drawSize(r)
 	}
-	if len(ps) > 0 && r.IntN(3) == 0 {
-		size = 1 // the pattern alone
-	}
+	p, focused := draw()
 	return program.Make(name, r, func(b *program.Builder) {
 		g := &generator{Builder: b, skip: o.Skip}
-		if len(ps) == 0 {
+		if !focused {
 			g.grow(size)
 			g.finish()
 			return
 		}
-		p := ps[r.IntN(len(ps))]
-		if p.Alone {
+		if p.Alone || r.IntN(3) == 0 { // the pattern alone
 			p.Build(b)
 			return
 		}
-		if before := r.IntN(size); before > 1 && r.IntN(2) == 0 {
-			g.grow(before)
+		if r.IntN(3) == 0 {
+			g.grow(r.IntN(size))
 		}
 		p.Build(b)
 		for range r.IntN(3) {
-			if q := ps[r.IntN(len(ps))]; !q.Alone && size > 4 {
+			if q, ok := draw(); ok && !q.Alone && b.Len() < size {
 				q.Build(b)
 			}
 		}
-		if size > 1 {
+		if b.Len() < size {
 			g.grow(size)
 			g.finish()
 		}

@@ -149,6 +149,25 @@ var calls = of("call", nil, []Pattern{
 		}, negatedOf(b))
 		b.Out(w)
 	}),
+	loop("loop-with-metadata", []string{"propagate-call-metadata", "small-while-loop-hoisting"}, func(b *builder) {
+		x := b.Source(hlo.F32, int64(b.Between(1, 6)))
+		n := b.Bin(hlo.OpAnd, b.Fresh(hlo.S32), b.Number(hlo.S32, 7))
+		named := func(v value, name string) value {
+			v.Attr.Metadata = &hlopb.OpMetadata{OpName: name}
+			return v
+		}
+		w := b.While([]value{b.Number(hlo.S32, 0), n, x}, func(s []value) value { return named(b.Compare("LT", s[0], s[1]), "condition") }, func(s []value) []value {
+			return []value{named(b.Add(s[0], b.Number(hlo.S32, 1)), "count"), s[1], named(b.Mul(s[2], b.Fill(s[2], 2)), "double")}
+		})
+		named(w, "outer/while")
+		b.Out(b.Element(w, 2))
+	}),
+	loop("parallel-with-metadata", []string{"propagate-call-metadata", "cpu-parallel-task-assigner"}, func(b *builder) {
+		x := b.Source(hlo.F32, 256, 256)
+		y := b.Un(hlo.OpTanh, x)
+		y.Attr.Metadata = &hlopb.OpMetadata{OpName: "outer/tanh"}
+		b.Out(y)
+	}),
 	loop("map", []string{"map-inline"}, func(b *builder) {
 		x := arr(b)
 		b.Out(b.Map([]value{x, like(b, x)}, func(a []value) value { return b.Add(b.Mul(a[0], a[1]), a[0]) }))
@@ -277,7 +296,9 @@ var cleanup = of("cleanup", nil, []Pattern{
 		}
 		m := &hlo.Literal{Shape: hlo.ArrayShape(hlo.F32, 300), Raw: append([]byte(nil), l.Raw...)}
 		x := b.Source(hlo.F32, 300)
-		b.Out(b.Mul(b.Add(x, b.Const(l)), b.Const(m)))
+		c := b.Const(m)
+		c.Attr.Sharding = &hlopb.OpSharding{Type: hlopb.OpSharding_REPLICATED} // keeps cse away
+		b.Out(b.Mul(b.Add(x, b.Const(l)), c))
 	}),
 	loop("empty", []string{"zero_sized_hlo_elimination"}, func(b *builder) {
 		x := b.Source(b.Num(), 0, int64(b.Between(1, 3)))

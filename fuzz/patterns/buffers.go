@@ -145,7 +145,7 @@ var collectives = of("collective", nil, []Pattern{
 		b.Out(allReduce(b, x, hlo.OpAdd))
 	}),
 	loop("all-reduce-narrow", []string{"all-reduce-promotion"}, func(b *builder) {
-		x := b.Source(program.Pick(b, hlo.U16, hlo.S16), 6)
+		x := b.Source(hlo.BF16, 6)
 		b.Out(allReduce(b, x, program.Pick(b, hlo.OpAdd, hlo.OpMaximum)))
 	}),
 	loop("all-reduces", []string{"cpu-all-reduce-combiner", "all-reduce-combiner", "all-reduce-reassociate"}, func(b *builder) {

@@ -51,10 +51,8 @@ var converts = of("convert", nil, []Pattern{
 	unary("four-bits", program.Type(hlo.S4, hlo.U4), func(b *builder, x value) value {
 		y := b.Add(b.Convert(x, hlo.S8), b.Convert(like(b, x), hlo.S8))
 		return b.Convert(b.Bin(hlo.OpAnd, y, b.Fill(y, 3)), x.Shape.Type)
-	}, "sub-byte-size-setter", "float-normalization-s4", "float-normalization-u4"),
-	unary("four-bit-arithmetic", program.Type(hlo.S4, hlo.U4), func(b *builder, x value) value {
-		return b.Bin(program.Pick(b, hlo.OpAdd, hlo.OpMultiply, hlo.OpMaximum, hlo.OpSubtract), x, like(b, x))
-	}, "float-normalization-s4", "float-normalization-u4", "sub-byte-size-setter", "tpu-int2-auto-up-down-caster"),
+	}, "sub-byte-size-setter"),
+	narrow("s4-arithmetic", hlo.S4), narrow("u4-arithmetic", hlo.U4), narrow("s2-arithmetic", hlo.S2), narrow("u2-arithmetic", hlo.U2),
 	unary("two-bits", program.Type(hlo.S2, hlo.U2), func(b *builder, x value) value {
 		return b.Convert(b.Reshape(x, x.Shape.Elems()), hlo.S32)
 	}, "sub-byte-size-setter", "tpu-int2-auto-up-down-caster"),
@@ -104,4 +102,11 @@ func float8(name string, t hlo.PrimitiveType) Pattern {
 		}
 		return b.Bin(hlo.OpMaximum, x, b.Neg(x))
 	}, "float-normalization-"+t.String())
+}
+
+// narrow is arithmetic below a byte.
+func narrow(name string, t hlo.PrimitiveType) Pattern {
+	return unary(name, program.Type(t), func(b *builder, x value) value {
+		return b.Bin(program.Pick(b, hlo.OpAdd, hlo.OpMultiply, hlo.OpMaximum, hlo.OpSubtract), x, like(b, x))
+	}, "float-normalization-"+t.String(), "sub-byte-size-setter", "tpu-int2-auto-up-down-caster")
 }

@@ -104,6 +104,10 @@ var indexing = of("indexing", nil, []Pattern{
 		x := b.Splat(b.Number(hlo.S32, 0), 8)
 		b.Out(b.ScatterRows(x, b.Indices(8, 5), b.Splat(b.Number(hlo.S32, 1), 5), false, func(cur, upd value) value { return b.Add(cur, upd) }))
 	}),
+	loop("index-of-a-scalar", []string{"dynamic-index-splitter", "algsimp"}, func(b *builder) {
+		x := b.Source(b.Num())
+		b.Out(b.DynamicSlice(x, nil), b.DynamicUpdateSlice(x, like(b, x)))
+	}),
 	loop("index-vector", []string{"dynamic-index-splitter"}, func(b *builder) {
 		x := b.Source(b.Num(), 5, 4)
 		ix := b.Source(program.Pick(b, hlo.S32, hlo.S64), 2)

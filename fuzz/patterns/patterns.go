@@ -1,6 +1,9 @@
 // Package patterns holds trigger patterns: small constructors of HLO that make
 // named passes of XLA fire, one file per pass family.
 //
+// Which pattern makes which pass fire is measured on real builds and kept in
+// fires.tsv; Passes says what a pattern is meant for.
+//
 // To add one, append a Pattern to the list of its family's file. Build takes
 // the values that it works on from b.Source, makes free choices (types, sizes,
 // constants) with b, and hands what it made to b.Out; so the same pattern
@@ -8,7 +11,9 @@
 package patterns
 
 import (
+	_ "embed"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -43,18 +48,75 @@ var families = [][]Pattern{algebra, slicing, products, convolutions, loops, bran
 // All are all patterns, by family and then in the order of its file.
 func All() []Pattern { return slices.Concat(families...) }
 
-// For are the patterns that are meant for a pass. Names of passes that run
-// with a suffix (float-normalization-bf16, fusion-wrapper variants) match
-// their stem as well; characters that file names cannot hold count as '_'.
+// For are the patterns for a pass: those that were seen to make it fire, then
+// those that are meant for it but were not measured to do so reliably. Names
+// of passes that run with a suffix (float-normalization-bf16) match their stem
+// as well; characters that file names cannot hold count as '_'.
 func For(pass string) []Pattern {
+	return slices.Concat(Reliable(pass), hopeful(pass))
+}
+
+// Reliable are the patterns that made the pass fire in at least 9 of 10
+// programs on some build, when fires.tsv was measured.
+func Reliable(pass string) []Pattern {
+	return filter(func(p Pattern) bool {
+		return slices.ContainsFunc(fires[p.Name], func(n string) bool { return matches(n, pass) })
+	})
+}
+
+// hopeful are patterns that are meant for the pass and not reliable.
+func hopeful(pass string) []Pattern {
+	return filter(func(p Pattern) bool {
+		return slices.ContainsFunc(p.Passes, func(n string) bool { return matches(n, pass) }) &&
+			!slices.ContainsFunc(fires[p.Name], func(n string) bool { return matches(n, pass) })
+	})
+}
+
+func filter(ok func(p Pattern) bool) []Pattern {
 	var out []Pattern
 	for _, p := range All() {
-		if slices.ContainsFunc(p.Passes, func(n string) bool { return matches(n, pass) }) {
+		if ok(p) {
 			out = append(out, p)
 		}
 	}
 	return out
 }
+
+// hope is the inverse share of draws that go to patterns whose effect on the
+// pass has not been seen: another version of the pass may want them.
+const hope = 25
+
+// Draw is one of the patterns for a pass, nearly always a reliable one; false
+// if there is none.
+func Draw(r *rand.Rand, pass string) (Pattern, bool) {
+	sure, rest := Reliable(pass), hopeful(pass)
+	if len(rest) > 0 && (len(sure) == 0 || r.IntN(hope) == 0) {
+		sure = rest
+	}
+	if len(sure) == 0 {
+		return Pattern{}, false
+	}
+	return sure[r.IntN(len(sure))], true
+}
+
+//go:embed fires.tsv
+var firesTable string
+
+// fires is what was measured: the passes that a pattern makes fire.
+var fires = func() map[string][]string {
+	out := map[string][]string{}
+	for _, line := range strings.Split(strings.TrimSpace(firesTable), "\n") {
+		if name, passes, ok := strings.Cut(line, "\t"); ok && !strings.HasPrefix(line, "#") {
+			out[name] = strings.Split(passes, ",")
+		}
+	}
+	return out
+}()
+
+// Fires is the table of measurements: per pattern, the passes that fired in at
+// least 9 of 10 of its programs on some build. Rebuilt by
+// tools/exercise matrix --table.
+func Fires() map[string][]string { return maps.Clone(fires) }
 
 func matches(name, pass string) bool {
 	name, pass = strings.ReplaceAll(name, " ", "_"), strings.ReplaceAll(pass, " ", "_")

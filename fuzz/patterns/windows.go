@@ -79,7 +79,7 @@ var windows = of("reduction", nil, []Pattern{
 		return program.Window{Size: 2, Low: -1, High: int64(b.Between(-1, 1))}
 	}),
 	window("backward", nil, func(b *builder) program.Window {
-		return program.Window{Size: 3, Low: 2, Stride: int64(b.Between(1, 2)), Reversed: false}
+		return program.Window{Size: 3, Low: 2, Stride: int64(b.Between(1, 2))}
 	}),
 	loop("window-over-all", []string{"algsimp"}, func(b *builder) {
 		x := b.Source(hlo.F32, 4, 5)

@@ -3,6 +3,7 @@
 //
 //	go run ./tools/exercise compile [flags]   how many programs a build refuses
 //	go run ./tools/exercise fire [flags]      how often passes fire
+//	go run ./tools/exercise matrix [flags]    which patterns keep what they promise
 //	go run ./tools/exercise judge [flags]     where builds leave the reference's legal sets
 //
 // compile makes --n free programs and compiles each up to code generation. A
@@ -11,6 +12,11 @@
 //
 // fire prints, for each pass of --passes (default: every pass that runs in the
 // build), in how many of --n programs made for it the pass changed the module.
+//
+// matrix makes --n programs of each pattern alone and prints, per pattern, the
+// passes that it names and that fire in less than 9 of 10 of them ("-"), and
+// those that it does not name and that always fire ("+"). With --table it adds
+// what it saw to a table: package patterns embeds one.
 //
 // judge executes --n programs on every build and compares each output element
 // with the reference's legal set; programs that disagree are kept in --out.
@@ -72,13 +78,14 @@ type bench struct {
 	out     string
 	passes  []string
 	pattern []patterns.Pattern
+	table   string
 	builds  []*builds.Build
 	pool    *worker.Pool
 }
 
 func run(ctx context.Context, args []string, w io.Writer) error {
 	if len(args) == 0 {
-		return errors.New("want compile, fire or judge")
+		return errors.New("want compile, fire, matrix or judge")
 	}
 	b := &bench{w: w}
 	flags := flag.NewFlagSet("exercise", flag.ContinueOnError)
@@ -90,6 +97,7 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 	flags.BoolVar(&b.mutants, "mutants", false, "mutate each program once before it is used")
 	passes := flags.String("passes", "", "passes; default all that run")
 	pattern := flags.String("pattern", "", "only the patterns whose name begins so")
+	flags.StringVar(&b.table, "table", "", "matrix: add what fires in at least 9 of 10 programs to this table")
 	terms := flags.String("accept-terms", "", "accepted terms")
 	timeout := flags.Duration("timeout", 20*time.Second, "per program")
 	if err := flags.Parse(args[1:]); err != nil {
@@ -132,10 +140,12 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 		return b.compile(ctx)
 	case "fire":
 		return b.fire(ctx)
+	case "matrix":
+		return b.matrix(ctx)
 	case "judge":
 		return b.judge(ctx)
 	}
-	return fmt.Errorf("unknown command %q: want compile, fire or judge", args[0])
+	return fmt.Errorf("unknown command %q: want compile, fire, matrix or judge", args[0])
 }
 
 // program is program i of the measurement for a focus.
@@ -376,4 +386,79 @@ func (b *bench) fire(ctx context.Context) error {
 		fmt.Fprintf(b.w, "%s: %d of %d passes fire for their own programs, %d in any program\n", build.Spec, n, len(passes), any)
 	}
 	return nil
+}
+
+func (b *bench) matrix(ctx context.Context) error {
+	ps := b.pattern
+	if ps == nil {
+		ps = patterns.All()
+	}
+	for _, build := range b.builds {
+		var mu sync.Mutex
+		hits := make([]map[string]int, len(ps))
+		ran := map[string]bool{}
+		bad := map[string]string{}
+		b.each(len(ps)*b.n, func(k int) {
+			p := ps[k/b.n]
+			c, err := p.Program(strings.ReplaceAll(p.Name, "/", "_")+fmt.Sprint(k%b.n), rand.New(rand.NewPCG(b.seed, uint64(k%b.n))))
+			var f fired
+			if err == nil {
+				f, err = b.passesOf(ctx, build, c, k == 0)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				bad[p.Name] = err.Error()
+				return
+			}
+			if f.bad != "" {
+				bad[p.Name] = f.bad
+				b.keep(c, f.bad)
+			}
+			for r := range f.ran {
+				ran[r] = true
+			}
+			if hits[k/b.n] == nil {
+				hits[k/b.n] = map[string]int{}
+			}
+			for r := range f.changed {
+				hits[k/b.n][r]++
+			}
+		})
+		table := patterns.Fires()
+		for i, p := range ps {
+			for _, r := range sorted(hits[i]) {
+				if 10*hits[i][r] >= 9*b.n && !slices.Contains(table[p.Name], r) {
+					table[p.Name] = slices.Sorted(slices.Values(append(slices.Clone(table[p.Name]), r)))
+				}
+			}
+			line := ""
+			for _, r := range sorted(ran) {
+				named := slices.ContainsFunc(patterns.For(r), func(q patterns.Pattern) bool { return q.Name == p.Name })
+				switch h := hits[i][r]; {
+				case named && 10*h < 9*b.n:
+					line += fmt.Sprintf("  -%s %d", r, h)
+				case !named && h == b.n:
+					line += "  +" + r
+				}
+			}
+			fmt.Fprintf(b.w, "%-40s%s  %s\n", p.Name, line, bad[p.Name])
+		}
+		if b.table != "" {
+			if err := writeTable(b.table, table); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func writeTable(file string, table map[string][]string) error {
+	out := "# pattern, passes that fired in at least 9 of 10 of its programs on some build; made by: go run ./tools/exercise matrix --table fuzz/patterns/fires.tsv\n"
+	for _, name := range sorted(table) {
+		if _, err := patterns.Named(name); err == nil {
+			out += name + "\t" + strings.Join(table[name], ",") + "\n"
+		}
+	}
+	return os.WriteFile(file, []byte(out), 0o644)
 }
