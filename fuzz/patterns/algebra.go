@@ -86,13 +86,13 @@ var algebra = of("algebra", []string{"algsimp"}, []Pattern{
 		return b.Bin(hlo.OpMinimum, b.Bin(hlo.OpMinimum, x, b.Fill(x, 5)), b.Fill(x, 2))
 	}),
 	unary("clamp-of-clamp", (*builder).Num, func(b *builder, x value) value {
-		t := x.Shape.Type
-		n := func(v float64) value { return b.Number(t, v) }
+		n := func(v float64) value { return b.Fill(x, v) }
 		return b.Clamp(n(0), b.Clamp(n(1), x, n(3)), n(4))
 	}),
-	unary("clamp-empty", (*builder).Num, func(b *builder, x value) value {
+	unary("clamp-empty", (*builder).Num, func(b *builder, x value) value { return b.Clamp(b.Fill(x, 2), x, b.Fill(x, 2)) }),
+	unary("clamp-scalar-bounds", (*builder).Num, func(b *builder, x value) value {
 		t := x.Shape.Type
-		return b.Clamp(b.Number(t, 2), x, b.Number(t, 2))
+		return b.Clamp(b.Number(t, 1), x, b.Number(t, 3))
 	}),
 	unary("power-constant", (*builder).Float, func(b *builder, x value) value {
 		return b.Bin(hlo.OpPower, x, b.Fill(x, program.Pick(b, 0.0, 1, 2, 3, -1, 0.5, -0.5, -2)))

@@ -6,7 +6,8 @@ import "github.com/passgate/passgate/hlo"
 // conditioned: (A + Aᵀ)/16 + 6·I of a matrix A whose elements are clamped to
 // [-4, 4] needs n of at most 8.
 func (b *Builder) Positive(t hlo.PrimitiveType, n int64) Value {
-	a := b.Clamp(b.Number(t, -4), b.Source(t, n, n), b.Number(t, 4))
+	x := b.Source(t, n, n)
+	a := b.Clamp(b.Fill(x, -4), x, b.Fill(x, 4))
 	s := b.Mul(b.Add(a, b.Transpose(a, 1, 0)), b.Splat(b.Number(t, 0.0625), n, n))
 	return b.Add(s, b.Mul(b.Identity(t, n), b.Splat(b.Number(t, 6), n, n)))
 }
