@@ -54,6 +54,7 @@ func (k *caseRun) attribute(ctx context.Context, f *observedFinding) {
 		if before != nil {
 			from = before.Module
 		}
+		f.Step = stepText(from, after.Module)
 		loc, err := triage.Localize(ctx, from, after.Module, args, o)
 		if err != nil || loc == nil {
 			return

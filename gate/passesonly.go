@@ -393,6 +393,7 @@ func (k *caseRun) passFinding(ctx context.Context, p, other *passSide, step int,
 	f.seen.contest = w.Contest
 	f.seen.baseRight = other.clean(w.Output)
 	before, after := p.around(step)
+	f.Step = stepText(before, after)
 	args := values(streams[w.InputSet].Inputs)
 	if loc, err := triage.Localize(ctx, before, after, args, passOptions); err == nil && loc != nil {
 		f.Instruction = loc.Before.Name

@@ -208,6 +208,9 @@ type Finding struct {
 	// size.
 	Minimal      string `json:"minimal"`
 	Instructions int    `json:"instructions"`
+	// Step is the module around the guilty pass step; nil if there is none or it
+	// is too large to read.
+	Step *StepText `json:"step,omitempty"`
 	// Duplicates counts further streams and outputs of the case that show the
 	// same.
 	Duplicates int `json:"duplicates"`
@@ -230,6 +233,12 @@ type Finding struct {
 	// the smallest such case known; nil in a result that was read from JSON.
 	CaseFile    []byte `json:"-"`
 	MinimalFile []byte `json:"-"`
+}
+
+// StepText is the module before and after a pass step, as HLO text.
+type StepText struct {
+	Before string `json:"before"`
+	After  string `json:"after"`
 }
 
 // First is the first wrong element, or the message of a crash.

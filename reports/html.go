@@ -2,9 +2,12 @@ package reports
 
 import (
 	"bytes"
+	"crypto/sha256"
 	_ "embed"
+	"encoding/base64"
 	"fmt"
 	"html/template"
+	"strings"
 
 	"github.com/passgate/passgate/gate"
 )
@@ -12,35 +15,43 @@ import (
 //go:embed report.tmpl
 var page string
 
+//go:embed report.js
+var script string
+
 var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
-	"text":   func(s any) string { return visible(fmt.Sprint(s), false) },
+	"text":   func(s any) string { return visible(clip(fmt.Sprint(s), 20_000), false) },
 	"code":   func(s string) string { return visible(clip(s, 200_000), true) },
-	"first":  func(f gate.Finding) string { return visible(firstWord(&f), false) },
-	"status": func(f gate.Finding) string { return visible(statusWord(&f), false) },
-	"stream": func(f gate.Finding) string { return visible(streamWord(&f), false) },
-	"wrong":  func(f gate.Finding) string { return wrongWord(&f) },
+	"first":  func(f *gate.Finding) string { return visible(clip(firstWord(f), 2_000), false) },
+	"status": func(f *gate.Finding) string { return visible(statusWord(f), false) },
+	"stream": func(f *gate.Finding) string { return visible(streamWord(f), false) },
+	"wrong":  wrongWord,
+	"pass":   passWord,
+	"cell":   func(c gate.Cell) []string { return cellRow(&c) },
+	"policy": policyLines,
 }).Parse(page))
 
-// bar is one bar of the outcomes plot; lengths in pixels.
-type bar struct {
-	Label        string
-	Count, Width int
-	Y            int
-}
+// detailed is the number of findings whose programs are in the page.
+const detailed = 300
 
+// renderHTML is one page that needs nothing else: its script is our own, and no
+// other can run (its hash is in the page's Content-Security-Policy).
 func renderHTML(r *gate.Result) ([]byte, error) {
-	outcomes := []gate.Outcome{gate.CaseOK, gate.CaseFinding, gate.CaseUndecided, gate.CaseUnsupported, gate.CaseRejected, gate.CaseSkipped, gate.CaseInfrastructure}
-	n := map[gate.Outcome]int{}
-	most := 1
-	for _, c := range r.Cases {
-		n[c.Outcome]++
-		most = max(most, n[c.Outcome])
+	figs, err := figures(r)
+	if err != nil {
+		return nil, err
 	}
-	var bars []bar
-	for i, o := range outcomes {
-		bars = append(bars, bar{string(o), n[o], 400 * n[o] / most, 20 * i})
+	all := gravest(r, func(*gate.Finding) bool { return true })
+	var broke *gate.Finding
+	if len(all) > 0 && all[0].Blocking {
+		broke = all[0]
 	}
+	hash := sha256.Sum256([]byte(script))
 	var b bytes.Buffer
-	err := pageTemplate.Execute(&b, map[string]any{"R": r, "Verdict": verdictWords[r.Verdict], "Bars": bars, "Height": 20 * len(bars)})
+	err = pageTemplate.Execute(&b, map[string]any{
+		"R": r, "Verdict": verdictWords[r.Verdict], "Counts": tallyOf(r).String(), "Broke": broke, "Findings": all, "Details": detailed,
+		"Undetailed": max(0, len(all)-detailed), "Figures": figs, "CellColumns": cellColumns, "Null": nullWord(r), "Untested": untested(r),
+		"Witnesses": strings.Join(witnesses(r), ", "), "Reproduce": reproduce(r),
+		"Script": template.JS(script), "ScriptHash": template.HTMLAttr("sha256-" + base64.StdEncoding.EncodeToString(hash[:])),
+	})
 	return b.Bytes(), err
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/passgate/passgate/gate"
@@ -13,8 +15,22 @@ import (
 // comment finds it by this and by its author.
 const Marker = "<!-- passgate:comment:v1 -->"
 
-// maxComment keeps a comment below GitHub's limit of 65,536 characters.
-const maxComment = 60000
+// limits are how much a Markdown rendering may hold.
+type limits struct {
+	bytes   int // of the whole
+	program int // of one program
+	rows    int // of the tables of passes, cells and groups
+	details int // findings in full
+	// all says to list findings that are not new, too.
+	all bool
+}
+
+// GitHub takes 65,536 characters of a comment, of which the action's history
+// needs some, and 1 MiB of summary per step.
+var (
+	commentLimits = limits{bytes: 54_000, program: 3_000, rows: 12, details: 10}
+	summaryLimits = limits{bytes: 900_000, program: 8_000, rows: 100, details: 50, all: true}
+)
 
 func renderJSON(r *gate.Result) ([]byte, error) {
 	var b bytes.Buffer
@@ -33,86 +49,281 @@ var verdictWords = map[gate.Verdict]string{
 }
 
 func renderComment(r *gate.Result) ([]byte, error) {
-	head := Marker + "\n" + headline(r) + "\n"
-	var body strings.Builder
-	shown := 0
-	for _, f := range r.Findings {
-		if !f.Blocking && f.Status != gate.New {
+	return []byte(Marker + "\n" + markdown(r, commentLimits)), nil
+}
+
+func renderSummary(r *gate.Result) ([]byte, error) { return []byte(markdown(r, summaryLimits)), nil }
+
+// markdown is the one summary of a result, in the order in which a reader asks:
+// the verdict and what broke, what was tested, the findings, accuracy, false
+// alarms, what was not tested, and the command to see it again. Findings get the
+// room that the rest leaves.
+func markdown(r *gate.Result, l limits) string {
+	head := headline(r, l) + tested(r, l)
+	tail := accuracy(r, l) + policyMarkdown(r, l) + falseAlarms(r) + notTested(r) + again(r)
+	return head + findingsMarkdown(r, l, l.bytes-len(head)-len(tail)) + tail
+}
+
+// maxReasons bounds the reasons that are shown.
+const maxReasons = 12
+
+func headline(r *gate.Result, l limits) string {
+	var b strings.Builder
+	t := tallyOf(r)
+	fmt.Fprintf(&b, "## passgate: %s\n\n", verdictWords[r.Verdict])
+	news := gravest(r, func(f *gate.Finding) bool { return f.Status == gate.New })
+	for _, g := range groups(news) {
+		if !g.first.Blocking {
 			continue
 		}
-		part := findingMarkdown(&f, 4000)
-		if len(head)+body.Len()+len(part) > maxComment-4000 {
+		more := ""
+		if g.n > 1 {
+			more = fmt.Sprintf(" (and %d more like it)", g.n-1)
+		}
+		fmt.Fprintf(&b, "**%s in %s:** case %s, %s%s\n\n", g.class, short(passWord(g.first), 80), short(g.first.Case, 80), short(firstWord(g.first), 300), more)
+		break
+	}
+	fmt.Fprintf(&b, "%s. base %s, head %s\n\n", t, build(&r.Base), build(&r.Head))
+	for i, s := range r.Reasons {
+		if i == maxReasons {
+			fmt.Fprintf(&b, "- %d more reasons are in result.json\n", len(r.Reasons)-i)
 			break
 		}
-		body.WriteString(part)
-		shown++
+		fmt.Fprintf(&b, "- %s\n", short(s, 400))
 	}
-	if n := count(r, func(f gate.Finding) bool { return f.Blocking || f.Status == gate.New }) - shown; n > 0 {
-		fmt.Fprintf(&body, "\n%d more new findings are in the report.\n", n)
-	}
-	return []byte(head + body.String() + "\n" + footer(r)), nil
+	return b.String() + "\n"
 }
 
-func renderSummary(r *gate.Result) ([]byte, error) {
-	var b strings.Builder
-	b.WriteString(headline(r) + "\n")
-	if len(r.Findings) > 0 {
-		b.WriteString("| finding | class | status | case | stream | wrong | first | confirmed |\n|---|---|---|---|---|---|---|---|\n")
-		for _, f := range r.Findings {
-			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s | %s | %s |\n", f.ID, f.Class, inline(statusWord(&f)), inline(f.Case), inline(streamWord(&f)), wrongWord(&f), inline(firstWord(&f)), f.Confirmed)
-		}
-		b.WriteString("\n")
+func build(b *gate.Build) string {
+	out := short(b.Spec, 120)
+	if b.Platform != "" {
+		out += fmt.Sprintf(" (%s, %s)", short(b.Platform, 40), short(b.Kind, 40))
 	}
-	if len(r.Passes) > 0 {
-		b.WriteString("| pass in focus | weight | fired | cases |\n|---|---|---|---|\n")
-		for _, p := range r.Passes {
-			fmt.Fprintf(&b, "| %s | %d | %d | %d |\n", inline(p.Name), p.Weight, p.Fired, p.Cases)
-		}
-		b.WriteString("\n")
-	}
-	for _, f := range r.Findings {
-		if f.Blocking {
-			b.WriteString(findingMarkdown(&f, 8000))
-		}
-		if b.Len() > 900_000 { // GitHub takes 1 MiB per step
-			b.WriteString("\nThe rest is in the report.\n")
-			break
-		}
-	}
-	b.WriteString("\n" + footer(r))
-	return []byte(b.String()), nil
+	return out
 }
 
-func headline(r *gate.Result) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "## passgate: %s\n\n", verdictWords[r.Verdict])
-	fmt.Fprintf(&b, "base %s, head %s\n\n", inline(r.Base.Spec), inline(r.Head.Spec))
-	for _, s := range r.Reasons {
-		fmt.Fprintf(&b, "- %s\n", inline(s))
+// short is inline of at most about n bytes; what is cut is said.
+func short(s string, n int) string {
+	if len(s) > n {
+		cut := strings.ToValidUTF8(s[:n], "")
+		s = fmt.Sprintf("%s ... (%d more bytes)", cut, len(s)-len(cut))
 	}
+	return inline(s)
+}
+
+func tested(r *gate.Result, l limits) string {
+	var b strings.Builder
 	t := r.Totals
-	fmt.Fprintf(&b, "\n%d cases, %d executed; %d output elements judged, %d not judged (undecided); %d cases unsupported, %d rejected by the builds, %d skipped, %d lost to the machine.\n",
-		t.Cases, t.Executed, t.JudgedElements, t.UndecidedElements, t.Unsupported, t.Rejected, t.Skipped, t.Infrastructure)
+	b.WriteString("### Tested\n\n")
+	how := fmt.Sprintf("%d executed", t.Executed)
+	if t.PassesOnly > 0 {
+		how += fmt.Sprintf(", %d by their pass steps only", t.PassesOnly)
+	}
+	fmt.Fprintf(&b, "%s, %s; %d output elements judged, %d not judged.", many(t.Cases, "case"), how, t.JudgedElements, t.UndecidedElements)
+	if s := r.Steps; s != nil {
+		fmt.Fprintf(&b, " Pass steps: %d judged, %d legal by rule, %d unknown.", s.Judged, s.ByRule, s.Unknown)
+	}
+	if w := witnesses(r); len(w) > 0 {
+		fmt.Fprintf(&b, " Witnesses that spoke: %s.", short(strings.Join(w, ", "), 200))
+	}
+	b.WriteString("\n\n")
+	if len(r.Passes) > 0 {
+		b.WriteString("| pass in focus | weight | fired | cases | why |\n|---|---|---|---|---|\n")
+		for i, p := range r.Passes {
+			if i == l.rows {
+				fired, left := 0, r.Passes[i:]
+				for _, p := range left {
+					fired += p.Fired
+				}
+				fmt.Fprintf(&b, "| %d more | | %d | | |\n", len(left), fired)
+				break
+			}
+			fmt.Fprintf(&b, "| %s | %d | %d | %d | %s |\n", short(p.Name, 80), p.Weight, p.Fired, p.Cases, short(p.Reason, 160))
+		}
+		b.WriteString("\n")
+	}
 	return b.String()
 }
 
-func footer(r *gate.Result) string {
-	n := r.Statistics.Null
-	rate := "not measured in this run (needs base = head)"
-	if n.Cells > 0 {
-		rate = fmt.Sprintf("%d of %d judged streams, 95%% interval %.2g to %.2g", n.Alarms, n.Cells, n.Interval[0], n.Interval[1])
-	}
-	return fmt.Sprintf("<sub>False alarms: %s. Seed %d.</sub>\n", rate, r.Seed)
-}
-
-func count(r *gate.Result, keep func(gate.Finding) bool) int {
-	n := 0
+// witnesses are the kinds of evidence behind the findings.
+func witnesses(r *gate.Result) []string {
+	seen := map[string]bool{}
 	for _, f := range r.Findings {
-		if keep(f) {
-			n++
+		for _, w := range f.Witnesses {
+			seen[w] = true
 		}
 	}
-	return n
+	return slices.Sorted(maps.Keys(seen))
+}
+
+// findingsMarkdown shows findings in full while there is room, then a line each,
+// and then by kind; what is left out is counted.
+func findingsMarkdown(r *gate.Result, l limits, room int) string {
+	shown := gravest(r, func(f *gate.Finding) bool { return l.all || f.Status == gate.New })
+	if len(shown) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	title := "New findings"
+	if l.all {
+		title = "Findings"
+	}
+	fmt.Fprintf(&b, "### %s (%d)\n", title, len(shown))
+	rest := rest(shown, l)
+	room -= b.Len() + len(rest)
+	full := 0
+	for full < min(len(shown), l.details) && (shown[full].Status == gate.New || len(shown) <= l.details) {
+		part := findingMarkdown(shown[full], l.program)
+		// Two thirds for full findings, the others get a line each.
+		if len(part) > room || full > 0 && len(shown) > full+1 && b.Len()+len(part) > 2*(room+b.Len())/3 {
+			break
+		}
+		b.WriteString(part)
+		room -= len(part)
+		full++
+	}
+	left := shown[full:]
+	if len(left) == 0 {
+		return b.String() + "\n"
+	}
+	const header = "\n| finding | class | status | pass | case | inputs | wrong | first | confirmed |\n|---|---|---|---|---|---|---|---|---|\n"
+	rows := 0
+	if len(header) < room {
+		b.WriteString(header)
+		room -= len(header)
+		for _, f := range left {
+			row := fmt.Sprintf("| `%s` | %s | %s | %s | %s | %s | %s | %s | %s |\n", f.ID, f.Class, short(statusWord(f), 80), short(passWord(f), 60), short(f.Case, 60), short(streamWord(f), 40), wrongWord(f), short(firstWord(f), 120), f.Confirmed)
+			if len(row) > room {
+				break
+			}
+			b.WriteString(row)
+			room -= len(row)
+			rows++
+		}
+	}
+	if n := len(left) - rows; n > 0 {
+		fmt.Fprintf(&b, "\n%d of %d findings are not listed here; all are in result.json, report.html and findings/. By kind, all %d:\n\n", n, len(shown), len(shown))
+		b.WriteString(rest)
+	}
+	return b.String() + "\n"
+}
+
+// rest is the table of findings by kind.
+func rest(shown []*gate.Finding, l limits) string {
+	var b strings.Builder
+	b.WriteString("| pass | class | status | findings |\n|---|---|---|---|\n")
+	all := groups(shown)
+	for i, g := range all {
+		if i == l.rows {
+			n := 0
+			for _, g := range all[i:] {
+				n += g.n
+			}
+			fmt.Fprintf(&b, "| %d more kinds | | | %d |\n", len(all)-i, n)
+			break
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %d |\n", short(g.pass, 80), g.class, g.status, g.n)
+	}
+	return b.String()
+}
+
+// accuracy is the table of the accuracy of legal results.
+func accuracy(r *gate.Result, l limits) string {
+	cells := r.Statistics.Cells
+	if len(cells) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString("<details><summary>Accuracy of legal results, base against head</summary>\n\n")
+	b.WriteString(strings.Join(append([]string{""}, cellColumns...), " | ") + " |\n" + strings.Repeat("|---", len(cellColumns)) + "|\n")
+	for i, c := range cells {
+		if i == l.rows {
+			fmt.Fprintf(&b, "| %d more%s|\n", len(cells)-i, strings.Repeat(" |", len(cellColumns)-1))
+			break
+		}
+		b.WriteString("|")
+		for _, v := range cellRow(&c) {
+			b.WriteString(" " + short(v, 60) + " |")
+		}
+		b.WriteString("\n")
+	}
+	b.WriteString("\n\"~\": no evidence of a difference.\n\n</details>\n\n")
+	return b.String()
+}
+
+// cellColumns and cellRow are the table of the statistics.
+var cellColumns = []string{"type", "inputs", "elements", "head farther", "base farther"}
+
+func cellRow(c *gate.Cell) []string {
+	return []string{c.Dtype, c.Stream, fmt.Sprint(c.Elements), fmt.Sprint(c.HeadWorse), fmt.Sprint(c.BaseWorse)}
+}
+
+// policyMarkdown says what the policy let through.
+func policyMarkdown(r *gate.Result, l limits) string {
+	if r.Policy == nil {
+		return ""
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "### Policy %s\n\n", short(r.Policy.File, 80))
+	lines := policyLines(r.Policy)
+	for i, s := range lines {
+		if i == l.rows {
+			fmt.Fprintf(&b, "- %d more rules are in result.json\n", len(lines)-i)
+			break
+		}
+		fmt.Fprintf(&b, "- %s\n", short(s, 300))
+	}
+	return b.String() + "\n"
+}
+
+// policyLines says each rule of a policy in one line.
+func policyLines(p *gate.PolicyResult) []string {
+	var out []string
+	until := func(expires string, expired bool) string {
+		if expired {
+			return "expired " + expires + ", without effect"
+		}
+		return "until " + expires
+	}
+	for _, o := range p.Overrides {
+		out = append(out, fmt.Sprintf("override by %s (%s): %s; %s; covers %s", o.Person, until(o.Expires, o.Expired), o.Reason, o.Scope, many(len(o.Findings), "finding")))
+	}
+	for _, k := range p.KnownIssues {
+		out = append(out, fmt.Sprintf("known issue %s (%s): %s; %s; covers %s", k.ID, until(k.Expires, k.Expired), k.Reason, k.Scope, many(len(k.Findings), "finding")))
+	}
+	if len(out) == 0 {
+		out = append(out, "no rule of it was used")
+	}
+	return out
+}
+
+func falseAlarms(r *gate.Result) string {
+	return "### False alarms\n\n" + nullWord(r) + "\n\n"
+}
+
+func nullWord(r *gate.Result) string {
+	n := r.Statistics.Null
+	if n.Cells == 0 {
+		return "Not measured in this run (that needs a build against itself)."
+	}
+	return fmt.Sprintf("%d of %d judged streams of a build against itself, 95%% interval %.2g to %.2g.", n.Alarms, n.Cells, n.Interval[0], n.Interval[1])
+}
+
+func notTested(r *gate.Result) string {
+	list := untested(r)
+	if len(list) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString("### Not tested\n\n")
+	for _, s := range list {
+		fmt.Fprintf(&b, "- %s\n", short(s, 600))
+	}
+	return b.String() + "\n"
+}
+
+func again(r *gate.Result) string {
+	return "### See it again\n\n" + fenced("", clip(reproduce(r), 1000))
 }
 
 func statusWord(f *gate.Finding) string {
@@ -148,30 +359,67 @@ func firstWord(f *gate.Finding) string {
 	return fmt.Sprintf("output %s at %v: base %s, head %s, legal %s", f.Output, f.First.At, f.First.Base, f.First.Head, f.First.Legal)
 }
 
+// findingMarkdown is one finding in full: where, the three values, who is guilty,
+// the program.
 func findingMarkdown(f *gate.Finding, limit int) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n### %s in %s (%s)\n\n", f.Class, inline(f.Case), inline(statusWord(f)))
-	fmt.Fprintf(&b, "- finding `%s`, witnesses: %s\n", f.ID, inline(strings.Join(f.Witnesses, ", ")))
-	fmt.Fprintf(&b, "- inputs: %s\n", inline(streamWord(f)))
-	fmt.Fprintf(&b, "- %s\n", inline(firstWord(f)))
-	if f.Confirmed != "" {
-		fmt.Fprintf(&b, "- shown again in %s fresh processes\n", inline(f.Confirmed))
-	}
+	guilty := ""
 	if f.Pass != nil {
-		fmt.Fprintf(&b, "- pass: %s\n", inline(strings.TrimPrefix(f.Pass.Pipeline+"/"+f.Pass.Name, "/")))
+		guilty = " by " + short(passWord(f), 80)
+	}
+	fmt.Fprintf(&b, "\n#### %s%s in %s (%s)\n\n", f.Class, guilty, short(f.Case, 100), short(statusWord(f), 120))
+	if f.First.Legal != "" {
+		fmt.Fprintf(&b, "| output %s at %v | value |\n|---|---|\n| base | %s |\n| head | %s |\n| legal | %s |\n\n", short(f.Output, 40), f.First.At, short(f.First.Base, 120), short(f.First.Head, 120), short(f.First.Legal, 200))
+	}
+	var facts []string
+	add := func(format string, args ...any) { facts = append(facts, fmt.Sprintf(format, args...)) }
+	if f.Pass != nil {
+		add("pass step %s", short(f.Pass.String(), 160))
+	}
+	if f.Level != "" {
+		add("level %s", short(string(f.Level), 40))
 	}
 	if f.Instruction != "" {
-		fmt.Fprintf(&b, "- instruction: %s\n", inline(f.Instruction))
+		where := short(f.Instruction, 120)
+		if f.Location != nil && f.Location.Opcode != "" {
+			where += " (" + short(f.Location.Opcode, 60)
+			if f.Location.AfterOpcode != "" {
+				where += ", afterwards " + short(f.Location.AfterOpcode, 60)
+			}
+			where += ")"
+		}
+		add("instruction %s", where)
+	}
+	if w := wrongWord(f); w != "" {
+		add("%s elements wrong on %s inputs", w, short(streamWord(f), 60))
+	}
+	add("witnesses: %s", short(strings.Join(f.Witnesses, ", "), 200))
+	if f.Confirmed != "" {
+		add("shown again in %s fresh processes", short(f.Confirmed, 20))
+	}
+	if f.Duplicates > 0 {
+		add("%d more places in the case show the same", f.Duplicates)
 	}
 	if len(f.Contest) > 0 {
-		fmt.Fprintf(&b, "- rests on semantics that are argued about: %s\n", inline(strings.Join(f.Contest, ", ")))
+		add("rests on semantics that are argued about: %s", short(strings.Join(f.Contest, ", "), 200))
 	}
 	if f.Detail != "" {
-		fmt.Fprintf(&b, "- %s\n", inline(f.Detail))
+		add("%s", short(f.Detail, 600))
 	}
-	fmt.Fprintf(&b, "\n<details><summary>program, %d instructions</summary>\n\n%s\n</details>\n", f.Instructions, fenced("", clip(f.Minimal, limit)))
+	add("`%s`", f.ID)
+	for _, s := range facts {
+		fmt.Fprintf(&b, "- %s\n", s)
+	}
+	open := ""
+	if f.Instructions <= openProgram && len(f.Minimal) < limit {
+		open = " open"
+	}
+	fmt.Fprintf(&b, "\n<details%s><summary>program, %s</summary>\n\n%s\n</details>\n", open, many(f.Instructions, "instruction"), fenced("", clip(f.Minimal, limit)))
 	return b.String()
 }
+
+// openProgram is the size up to which a program is shown at once.
+const openProgram = 8
 
 // Title is the verdict in a few words.
 func Title(r *gate.Result) string { return verdictWords[r.Verdict] }

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/owenrumney/go-sarif/v3/pkg/report/v210/sarif"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"pgregory.net/rapid"
 
@@ -237,7 +239,7 @@ func TestCommentHasMarkerAndFits(t *testing.T) {
 	if len(out) > 65536 {
 		t.Errorf("the comment has %d bytes, GitHub takes 65536", len(out))
 	}
-	if !strings.Contains(string(out), "more new findings") {
+	if !strings.Contains(string(out), "findings are not listed here") {
 		t.Error("the comment does not say that it leaves findings out")
 	}
 }
@@ -268,8 +270,9 @@ func TestHTMLIsWellFormedAndInert(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := xml.NewDecoder(bytes.NewReader(out))
-	d.Strict, d.AutoClose, d.Entity = false, []string{"meta", "img"}, xml.HTMLEntity
+	d.Strict, d.AutoClose, d.Entity = false, []string{"meta", "img", "input"}, xml.HTMLEntity
 	var open []string
+	elements := map[string]int{}
 	for {
 		tok, err := d.Token()
 		if errors.Is(err, io.EOF) {
@@ -281,8 +284,14 @@ func TestHTMLIsWellFormedAndInert(t *testing.T) {
 		switch e := tok.(type) {
 		case xml.StartElement:
 			open = append(open, e.Name.Local)
-			if e.Name.Local == "img" || e.Name.Local == "script" {
-				t.Errorf("element %s came through", e.Name.Local)
+			switch e.Name.Local {
+			case "img", "iframe", "object", "embed", "link", "base", "form", "style", "script":
+				elements[e.Name.Local]++
+			}
+			for _, a := range e.Attr {
+				if name := strings.ToLower(a.Name.Local); strings.HasPrefix(name, "on") || name == "src" || name == "href" && !strings.HasPrefix(a.Value, "#") {
+					t.Errorf("<%s %s=%q> came through", e.Name.Local, name, a.Value)
+				}
 			}
 		case xml.EndElement:
 			if last := open[len(open)-1]; last != e.Name.Local {
@@ -293,6 +302,9 @@ func TestHTMLIsWellFormedAndInert(t *testing.T) {
 	}
 	if len(open) != 0 {
 		t.Errorf("left open: %v", open)
+	}
+	if diff := cmp.Diff(map[string]int{"style": 1, "script": 1}, elements); diff != "" {
+		t.Errorf("elements (-want +got):\n%s", diff)
 	}
 	if strings.Contains(string(out), "\u202e") {
 		t.Error("a bidi control is left")
@@ -327,6 +339,13 @@ func TestSARIF(t *testing.T) {
 	}
 	if err := json.Unmarshal(out, &log); err != nil {
 		t.Fatal(err)
+	}
+	report, err := sarif.FromBytes(out)
+	if err == nil {
+		err = report.Validate()
+	}
+	if err != nil {
+		t.Errorf("not SARIF 2.1.0: %v", err)
 	}
 	run := log.Runs[0]
 	if log.Version != "2.1.0" || len(run.Results) != 2 {

@@ -1,67 +1,22 @@
 package reports
 
 import (
-	"encoding/json"
+	"bytes"
 	"fmt"
 	"net/url"
 	"strings"
 
+	"github.com/owenrumney/go-sarif/v3/pkg/report/v210/sarif"
+
 	"github.com/passgate/passgate/gate"
 )
 
-// The subset of SARIF 2.1.0 (OASIS, 2020) that is written here.
-type (
-	sarifLog struct {
-		Schema  string     `json:"$schema"`
-		Version string     `json:"version"`
-		Runs    []sarifRun `json:"runs"`
-	}
-	sarifRun struct {
-		Tool        sarifTool         `json:"tool"`
-		Results     []sarifResult     `json:"results"`
-		Invocations []sarifInvocation `json:"invocations"`
-	}
-	sarifTool struct {
-		Driver sarifDriver `json:"driver"`
-	}
-	sarifDriver struct {
-		Name  string      `json:"name"`
-		Rules []sarifRule `json:"rules"`
-	}
-	sarifRule struct {
-		ID               string       `json:"id"`
-		ShortDescription sarifMessage `json:"shortDescription"`
-	}
-	sarifMessage struct {
-		Text string `json:"text"`
-	}
-	sarifInvocation struct {
-		ExecutionSuccessful bool `json:"executionSuccessful"`
-		ExitCode            int  `json:"exitCode"`
-	}
-	sarifResult struct {
-		RuleID              string            `json:"ruleId"`
-		RuleIndex           int               `json:"ruleIndex"`
-		Level               string            `json:"level"`
-		Message             sarifMessage      `json:"message"`
-		Locations           []sarifLocation   `json:"locations"`
-		PartialFingerprints map[string]string `json:"partialFingerprints"`
-		Properties          map[string]any    `json:"properties"`
-	}
-	sarifLocation struct {
-		PhysicalLocation sarifPhysical `json:"physicalLocation"`
-	}
-	sarifPhysical struct {
-		ArtifactLocation sarifArtifact `json:"artifactLocation"`
-		Region           sarifRegion   `json:"region"`
-	}
-	sarifArtifact struct {
-		URI string `json:"uri"`
-	}
-	sarifRegion struct {
-		StartLine int `json:"startLine"`
-	}
-)
+// maxResults is what GitHub shows of a run's results
+// (docs.github.com, "SARIF support for code scanning").
+const maxResults = 4999
+
+// notListed is the rule of the one result that counts what is left out.
+const notListed = "not-listed"
 
 var rules = []struct {
 	class gate.Class
@@ -76,17 +31,33 @@ var rules = []struct {
 }
 
 func renderSARIF(r *gate.Result) ([]byte, error) {
-	run := sarifRun{
-		Tool:        sarifTool{sarifDriver{Name: "passgate"}},
-		Results:     []sarifResult{},
-		Invocations: []sarifInvocation{{r.Verdict != gate.Inconclusive, r.Verdict.ExitCode()}},
+	driver := sarif.NewToolComponent().WithName("passgate").WithRules([]*sarif.ReportingDescriptor{})
+	index := map[string]int{}
+	rule := func(id, what string) {
+		index[id] = len(driver.Rules)
+		driver.Rules = append(driver.Rules, sarif.NewReportingDescriptor().WithID(id).WithShortDescription(sarif.NewMultiformatMessageString().WithText(what)))
 	}
-	index := map[gate.Class]int{}
-	for i, rule := range rules {
-		index[rule.class] = i
-		run.Tool.Driver.Rules = append(run.Tool.Driver.Rules, sarifRule{string(rule.class), sarifMessage{rule.what}})
+	for _, k := range rules {
+		rule(string(k.class), k.what)
 	}
-	for _, f := range r.Findings {
+	rule(notListed, "There are more findings than code scanning shows.")
+	counts := tallyOf(r).String()
+	run := sarif.NewRun().WithTool(sarif.NewTool().WithDriver(driver)).WithResults([]*sarif.Result{}).
+		WithInvocations([]*sarif.Invocation{sarif.NewInvocation().WithExecutionSuccessful(r.Verdict != gate.Inconclusive).WithExitCode(r.Verdict.ExitCode())}).
+		WithProperties(sarif.NewPropertyBag().Add("verdict", r.Verdict).Add("findings", counts))
+	add := func(id, level, uri, text, fingerprint string) *sarif.Result {
+		at := sarif.NewLocationWithPhysicalLocation(sarif.NewPhysicalLocation().WithArtifactLocation(sarif.NewSimpleArtifactLocation(uri)).WithRegion(sarif.NewRegion().WithStartLine(1)))
+		res := sarif.NewResult().WithRuleID(id).WithRuleIndex(index[id]).WithLevel(level).WithMessage(sarif.NewTextMessage(text)).WithLocations([]*sarif.Location{at}).
+			WithPartialFingerprints(map[string]string{"passgateFinding/v1": fingerprint})
+		run.Results = append(run.Results, res)
+		return res
+	}
+	all := gravest(r, func(*gate.Finding) bool { return true })
+	listed := all
+	if len(all) > maxResults {
+		listed = all[:maxResults-1]
+	}
+	for _, f := range listed {
 		level := "note"
 		switch {
 		case f.Blocking:
@@ -94,21 +65,18 @@ func renderSARIF(r *gate.Result) ([]byte, error) {
 		case f.Status == gate.New:
 			level = "warning"
 		}
-		run.Results = append(run.Results, sarifResult{
-			RuleID: string(f.Class), RuleIndex: index[f.Class], Level: level,
-			Message: sarifMessage{visible(fmt.Sprintf("%s (%s) in %s: %s", f.Class, statusWord(&f), f.Case, firstWord(&f)), false)},
-			Locations: []sarifLocation{{sarifPhysical{
-				sarifArtifact{caseURI(f.Case)}, sarifRegion{1}}}},
-			PartialFingerprints: map[string]string{"passgateFinding/v1": f.ID},
-			Properties:          map[string]any{"status": f.Status, "blocking": f.Blocking, "confirmed": f.Confirmed, "witnesses": f.Witnesses},
-		})
+		add(string(f.Class), level, caseURI(f.Case), Neutral(Sentence(f), 2000), f.ID).
+			WithProperties(sarif.NewPropertyBag().Add("status", f.Status).Add("blocking", f.Blocking).Add("confirmed", f.Confirmed).Add("witnesses", f.Witnesses))
 	}
-	out, err := json.MarshalIndent(sarifLog{
-		Schema:  "https://json.schemastore.org/sarif-2.1.0.json",
-		Version: "2.1.0",
-		Runs:    []sarifRun{run},
-	}, "", "  ")
-	return append(out, '\n'), err
+	if n := len(all) - len(listed); n > 0 {
+		add(notListed, "warning", "cases", fmt.Sprintf("%d more findings are in result.json: code scanning shows %d. In all: %s.", n, maxResults, counts), notListed)
+	}
+	report := sarif.NewReport()
+	report.AddRun(run)
+	var b bytes.Buffer
+	err := report.PrettyWrite(&b)
+	b.WriteByte('\n')
+	return b.Bytes(), err
 }
 
 // caseURI is a relative reference to the case; the case's name cannot leave

@@ -1,0 +1,184 @@
+package reports
+
+import (
+	"bytes"
+	"fmt"
+	"html/template"
+	"image/color"
+	"regexp"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
+
+	"github.com/passgate/passgate/gate"
+)
+
+// The two colours of base and head; both are legible on white and on black.
+var (
+	baseColour = color.RGBA{0x2b, 0x8c, 0xbe, 0xff}
+	headColour = color.RGBA{0xd9, 0x5f, 0x0e, 0xff}
+)
+
+// plottedRows bounds a plot's bars; what is left out is said in its caption.
+const plottedRows = 20
+
+// series are the bars of one kind, one for each label.
+type series struct {
+	name   string
+	colour color.Color
+	values []float64
+}
+
+// figure is a plot with its words.
+type figure struct {
+	Title, Caption string
+	SVG            template.HTML
+}
+
+// bars draws horizontal bars, one group for each label, the first label on top.
+func bars(title, axis string, labels []string, all []series) (figure, error) {
+	p := plot.New()
+	p.BackgroundColor = color.Transparent
+	p.X.Label.Text = axis
+	p.X.Min = 0
+	for _, text := range []*font.Font{&p.X.Label.TextStyle.Font, &p.X.Tick.Label.Font, &p.Y.Tick.Label.Font, &p.Legend.TextStyle.Font} {
+		text.Typeface, text.Variant, text.Size = "Liberation", "Sans", 10
+	}
+	names := make([]string, len(labels))
+	for i, l := range labels {
+		names[len(labels)-1-i] = plotLabel(l)
+	}
+	width := vg.Points(14) / vg.Length(len(all))
+	for i, s := range all {
+		values := plotter.Values(slices.Clone(s.values))
+		slices.Reverse(values)
+		b, err := plotter.NewBarChart(values, width)
+		if err != nil {
+			return figure{}, err
+		}
+		b.Horizontal, b.Color, b.LineStyle.Width = true, s.colour, 0
+		b.Offset = width * (vg.Length(len(all)-1)/2 - vg.Length(i))
+		p.Add(b)
+		if len(all) > 1 {
+			p.Legend.Add(s.name, b)
+		}
+	}
+	p.Legend.Top = true
+	p.NominalY(names...)
+	c := vgsvg.New(460, vg.Points(50+20*float64(len(labels))))
+	p.Draw(draw.New(c))
+	var b bytes.Buffer
+	if _, err := c.WriteTo(&b); err != nil {
+		return figure{}, err
+	}
+	return figure{Title: title, SVG: inlineSVG(b.String(), title)}, nil
+}
+
+// plotLabel is a name in the characters that are safe in SVG.
+func plotLabel(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r >= ' ' && r < 0x7f && !strings.ContainsRune(`<>&"'`, r) {
+			return r
+		}
+		return '?'
+	}, s)
+	if len(s) > 34 {
+		s = s[:31] + "..."
+	}
+	return s
+}
+
+var (
+	prologue = regexp.MustCompile(`(?s)^.*?<svg [^>]*>`)
+	viewBox  = regexp.MustCompile(`viewBox="([^"]*)"`)
+)
+
+// inlineSVG makes a plot part of a page: it scales, has a name, and what is
+// black takes the colour of the text, so that it is legible on dark pages.
+func inlineSVG(s, title string) template.HTML {
+	head := prologue.FindString(s)
+	box := ""
+	if m := viewBox.FindStringSubmatch(head); m != nil {
+		box = m[1]
+	}
+	body := strings.NewReplacer("#000000", "currentColor", "font-family:Liberation Sans", "font-family:sans-serif").Replace(s[len(head):])
+	return template.HTML(fmt.Sprintf(`<svg role="img" aria-label="%s" viewBox="%s" fill="currentColor" xmlns="http://www.w3.org/2000/svg">`, template.HTMLEscapeString(title), box) + body)
+}
+
+// figures are the plots of a result.
+func figures(r *gate.Result) ([]figure, error) {
+	var out []figure
+	add := func(f figure, err error) error {
+		if err == nil {
+			out = append(out, f)
+		}
+		return err
+	}
+	outcomes := []gate.Outcome{gate.CaseOK, gate.CaseFinding, gate.CaseUndecided, gate.CaseUnsupported, gate.CaseRejected, gate.CaseSkipped, gate.CaseInfrastructure}
+	counts := make([]float64, len(outcomes))
+	names := make([]string, len(outcomes))
+	for i, o := range outcomes {
+		names[i] = string(o)
+	}
+	for _, c := range r.Cases {
+		if i := slices.Index(outcomes, c.Outcome); i >= 0 {
+			counts[i]++
+		}
+	}
+	for i := range names {
+		names[i] += fmt.Sprintf(": %.0f", counts[i])
+	}
+	if err := add(bars("Cases by outcome", "cases", names, []series{{"cases", baseColour, counts}})); err != nil {
+		return nil, err
+	}
+	if len(r.Passes) > 0 {
+		passes := slices.Clone(r.Passes)
+		slices.SortStableFunc(passes, func(a, b gate.PassResult) int { return b.Fired - a.Fired })
+		left := len(passes) - plottedRows
+		passes = passes[:min(len(passes), plottedRows)]
+		labels := make([]string, len(passes))
+		fired, cases := make([]float64, len(passes)), make([]float64, len(passes))
+		for i, p := range passes {
+			labels[i], fired[i], cases[i] = p.Name, float64(p.Fired), float64(p.Cases)
+		}
+		f, err := bars("How often the passes in focus fired", "pass steps, cases", labels, []series{{"fired", headColour, fired}, {"cases", baseColour, cases}})
+		if left > 0 {
+			f.Caption = fmt.Sprintf("%d more passes are in the table.", left)
+		}
+		if err := add(f, err); err != nil {
+			return nil, err
+		}
+	}
+	return append(out, errorFigures(r)...), nil
+}
+
+// errorFigures shows, for every cell of the accuracy statistics, on how many
+// elements head and base lie farther from the right value.
+func errorFigures(r *gate.Result) []figure {
+	cells := r.Statistics.Cells
+	if len(cells) == 0 {
+		return nil
+	}
+	left := len(cells) - plottedRows
+	cells = cells[:min(len(cells), plottedRows)]
+	labels := make([]string, len(cells))
+	head, base := make([]float64, len(cells)), make([]float64, len(cells))
+	for i, c := range cells {
+		labels[i] = strings.Join(cellRow(&c)[:2], " ")
+		head[i], base[i] = float64(c.HeadWorse), float64(c.BaseWorse)
+	}
+	f, err := bars("Which side is farther from the right value", "elements", labels, []series{{"base", baseColour, base}, {"head", headColour, head}})
+	if err != nil {
+		return nil
+	}
+	if left > 0 {
+		f.Caption = fmt.Sprintf("%d more cells are in the table.", left)
+	}
+	return []figure{f}
+}
