@@ -54,7 +54,7 @@ func Changed(ctx context.Context, e *Event, gh GitHub, git Git, root string) Cha
 		case !complete:
 			why = fmt.Sprintf("GitHub lists only %d files", len(files))
 		default:
-			return change(files, root, fmt.Sprintf("%d changed files, from GitHub", len(files)))
+			return change(files, root, fmt.Sprintf("%d changed %s, from GitHub", len(files), plural(len(files), "file", "files")))
 		}
 	} else {
 		why = "there is no token"
@@ -67,7 +67,7 @@ func Changed(ctx context.Context, e *Event, gh GitHub, git Git, root string) Cha
 	if err != nil {
 		return Change{Source: fmt.Sprintf("what changed is unknown: %s, and git's diff is unreadable: %v; no pass is in focus", why, err)}
 	}
-	return change(files, root, fmt.Sprintf("%d changed files, from git: %s", len(files), why))
+	return change(files, root, fmt.Sprintf("%d changed %s, from git: %s", len(files), plural(len(files), "file", "files"), why))
 }
 
 func list(ctx context.Context, e *Event, gh GitHub) ([]ChangedFile, bool, error) {

@@ -50,7 +50,7 @@ func TestEventMatrix(t *testing.T) {
 		focus      int    // changed files
 	}{
 		{name: "pull request, regression", event: "pull_request.opened", result: blocked(),
-			verdict: gate.Blocked, code: 1, check: "failure", comments: []string{bot}, commentHas: []string{"blocked", "algsimp", "History: 1 push", headSHA}, source: "1 changed files, from GitHub", focus: 1},
+			verdict: gate.Blocked, code: 1, check: "failure", comments: []string{bot}, commentHas: []string{"blocked", "algsimp", "History: 1 push", headSHA}, source: "1 changed file, from GitHub", focus: 1},
 		{name: "pull request, clean", event: "pull_request.opened", result: clean(),
 			verdict: gate.Pass, check: "success", comments: []string{bot}, commentHas: []string{"passgate: pass"}, source: "from GitHub", focus: 1},
 		{name: "next push, still broken", event: "pull_request.synchronize", result: blocked(),
@@ -91,7 +91,7 @@ func TestEventMatrix(t *testing.T) {
 			server: func(s *standin.Server) {
 				s.Files = []standin.File{{Name: "docs/index.md", Patch: "@@ -1 +1 @@\n-a\n+b\n"}}
 			},
-			verdict: gate.Pass, check: "success", comments: []string{bot}, source: "1 changed files", focus: 1},
+			verdict: gate.Pass, check: "success", comments: []string{bot}, source: "1 changed file", focus: 1},
 		{name: "passes that did not fire", event: "pull_request.opened", result: notExercised,
 			verdict: gate.NotExercised, code: 4, check: "action_required", comments: []string{bot}, commentHas: []string{"not exercised"}, focus: 1},
 		{name: "device missing", event: "pull_request.opened", err: noDevice,

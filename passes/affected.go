@@ -231,6 +231,8 @@ func ignorable(name string) (bool, string) {
 		return true, "documentation"
 	case base == "AUTHORS" || base == "LICENSE" || base == "OWNERS" || base == ".gitignore" || base == ".clang-format":
 		return true, "no code"
+	case base == "passgate.yaml" || ext == ".case":
+		return true, "passgate's own rules and cases"
 	case strings.HasPrefix(name, ".github/") || strings.HasPrefix(name, "build_tools/"):
 		return true, "continuous integration"
 	case strings.HasSuffix(name, "_test.cc") || strings.HasSuffix(name, "_test.py") || strings.HasPrefix(name, "xla/tests/") || strings.Contains(name, "/testdata/"):

@@ -235,7 +235,7 @@ func accuracy(r *gate.Result, l limits) string {
 	}
 	var b strings.Builder
 	b.WriteString("<details><summary>Accuracy of legal results, base against head</summary>\n\n")
-	b.WriteString(strings.Join(append([]string{""}, cellColumns...), " | ") + " |\n" + strings.Repeat("|---", len(cellColumns)) + "|\n")
+	b.WriteString("| " + strings.Join(cellColumns, " | ") + " |\n" + strings.Repeat("|---", len(cellColumns)) + "|\n")
 	for i, c := range cells {
 		if i == l.rows {
 			fmt.Fprintf(&b, "| %d more%s|\n", len(cells)-i, strings.Repeat(" |", len(cellColumns)-1))

@@ -274,7 +274,7 @@ func (a *app) pool(workers int, timeout time.Duration) (*worker.Pool, error) {
 // runFlags are the flags of commands that run cases on builds.
 type runFlags struct {
 	buildFlags
-	Seed    uint64        `help:"Seed of the generated inputs." default:"1"`
+	Seed    uint64        `help:"Seed of the generated inputs." env:"PASSGATE_SEED" default:"1"`
 	Workers int           `help:"Cases to work on at a time; 0 is one per CPU." default:"0"`
 	Timeout time.Duration `help:"Deadline of one request to a build." default:"60s"`
 }
