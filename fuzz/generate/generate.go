@@ -118,6 +118,32 @@ func (g *generator) finish() {
 			g.Out(v)
 		}
 	}
+	if g.Chance(10) {
+		g.alias()
+	}
+}
+
+// alias lets a result and a parameter of the same shape share a buffer, or
+// donates a parameter.
+func (g *generator) alias() {
+	outs, params := g.Results(), g.Parameters()
+	for k, o := range outs {
+		for i, p := range params {
+			if !o.Shape.Compatible(p.Shape) || o.Shape.IsDynamic() {
+				continue
+			}
+			if g.Chance(3) {
+				g.Donate(int64(i))
+				return
+			}
+			place := []int64{int64(k)}
+			if len(outs) == 1 {
+				place = nil
+			}
+			g.Alias(place, int64(i), g.Chance(2))
+			return
+		}
+	}
 }
 
 // step appends one operation, or a few that belong together.

@@ -3,6 +3,7 @@ package generate
 import (
 	"slices"
 
+	"github.com/passgate/passgate/fuzz/patterns"
 	"github.com/passgate/passgate/fuzz/program"
 	"github.com/passgate/passgate/hlo"
 	"github.com/passgate/passgate/hlo/hlopb"
@@ -53,7 +54,35 @@ var library = []kind{
 		r := g.Shaped(hlo.OpRngBitGenerator, hlo.TupleShape(state.Shape, out), func(a *program.Attr) { a.RngAlgorithm = algorithm }, state)
 		return g.Element(r, g.R.IntN(2))
 	}},
+	{"top-k", 1, []hlo.Opcode{hlo.OpTopk}, func(g *generator) program.Value {
+		x := g.Source(program.Pick(g.Builder, hlo.F32, hlo.F32, hlo.S32, hlo.BF16), 2, int64(g.Between(3, 12)))
+		r := g.Op(hlo.OpTopk, func(a *program.Attr) { a.K, a.Largest, a.IsStable = int64(g.Between(1, 3)), true, true }, x)
+		return g.Element(r, g.R.IntN(2))
+	}},
+	{"dynamic", 2, []hlo.Opcode{hlo.OpSetDimensionSize}, func(g *generator) program.Value {
+		x := g.ranked(1)
+		if x.Shape.Dims[0] == 0 || x.Shape.IsDynamic() {
+			return nil
+		}
+		n := g.Clamp(g.Number(hlo.S32, 0), g.Source(hlo.S32), g.Number(hlo.S32, float64(x.Shape.Dims[0])))
+		d := g.SetSize(x, n, 0)
+		if g.Chance(2) && d.Shape.Type != hlo.Pred {
+			d = g.binary(d, d)
+		}
+		return g.Reduce(g.monoid(x.Shape.Type), d, 0)
+	}},
+	{"pattern", 6, nil, func(g *generator) program.Value {
+		p := usable[g.R.IntN(len(usable))]
+		if g.Inner() {
+			return nil
+		}
+		p.Build(g.Builder)
+		return nil
+	}},
 }
+
+// usable are the patterns that fit into any program of any build.
+var usable = slices.DeleteFunc(patterns.All(), func(p patterns.Pattern) bool { return p.Alone || p.Narrow })
 
 func (g *generator) matrixType() hlo.PrimitiveType {
 	return program.Pick(g.Builder, hlo.F32, hlo.F32, hlo.F64)

@@ -44,7 +44,7 @@ var expanders = of("expander", nil, []Pattern{
 		r := b.Custom("Eigh", hlo.TupleShape(x.Shape, hlo.ArrayShape(hlo.F32, n)), func(a *program.Attr) { a.BackendConfig = []byte("1,1,100,1e-6") }, nil, x)
 		b.Out(b.Elements(r)...)
 	}),
-	loop("lu", []string{"lu_decomposition_expander"}, func(b *builder) {
+	only("lu", []string{"lu_decomposition_expander"}, func(b *builder) {
 		x := b.Positive(hlo.F32, 3)
 		r := b.Custom("LuDecomposition", hlo.TupleShape(x.Shape, hlo.ArrayShape(hlo.S32, 3), hlo.ArrayShape(hlo.S32, 3)), nil, nil, x)
 		b.Out(b.Elements(r)...)
@@ -71,10 +71,10 @@ var expanders = of("expander", nil, []Pattern{
 			words = 3
 		}
 		state := b.Source(hlo.U64, words)
-		s := hlo.TupleShape(state.Shape, hlo.ArrayShape(program.Pick(b, hlo.U32, hlo.U64, hlo.U16, hlo.U8, hlo.S32), b.Full(b.Between(1, 2))...))
+		s := hlo.TupleShape(state.Shape, hlo.ArrayShape(program.Pick(b, hlo.U32, hlo.U64, hlo.U16, hlo.U8), b.Full(b.Between(1, 2))...))
 		b.Out(b.Elements(b.Shaped(hlo.OpRngBitGenerator, s, func(at *program.Attr) { at.RngAlgorithm = a }, state))...)
 	}),
-	loop("random", []string{"rng-expander"}, func(b *builder) {
+	only("random", []string{"rng-expander"}, func(b *builder) {
 		t := program.Pick(b, hlo.F32, hlo.F32, hlo.S32, hlo.F64)
 		d := program.Pick(b, hlopb.RandomDistribution_RNG_UNIFORM, hlopb.RandomDistribution_RNG_NORMAL)
 		if t == hlo.S32 {
@@ -91,7 +91,7 @@ var expanders = of("expander", nil, []Pattern{
 		}
 		b.Out(b.Fft(program.Pick(b, hlopb.FftType_FFT, hlopb.FftType_IFFT), b.Source(hlo.C64, 2, n), n))
 	}),
-	loop("ragged-dot", []string{"ragged-dot-expander"}, func(b *builder) {
+	only("ragged-dot", []string{"ragged-dot-expander"}, func(b *builder) {
 		x, y := b.Source(hlo.F32, 6, 4), b.Source(hlo.F32, 2, 4, 3)
 		sizes := b.Numbers(hlo.S32, 2, 4)
 		b.Out(b.Shaped(hlo.OpRaggedDot, hlo.ArrayShape(hlo.F32, 6, 3), func(a *program.Attr) {
@@ -161,4 +161,9 @@ var dynamics = of("dynamic", []string{"dynamic_padder"}, []Pattern{
 func dynamic(b *builder, t hlo.PrimitiveType, dims ...int64) value {
 	n := b.Clamp(b.Number(hlo.S32, 0), b.Fresh(hlo.S32), b.Number(hlo.S32, float64(dims[0])))
 	return b.SetSize(b.Source(t, dims...), n, 0)
+}
+
+// only is a pattern that not every program may hold: see Pattern.Narrow.
+func only(name string, passes []string, build func(b *builder)) Pattern {
+	return Pattern{Name: name, Passes: passes, Build: build, Narrow: true}
 }

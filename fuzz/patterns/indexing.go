@@ -146,13 +146,13 @@ var sorting = of("sort", nil, []Pattern{
 		b.Out(b.Element(u, 1), b.Element(s, 0))
 	}),
 	loop("largest", []string{"topk-rewriter", "simplify-sorts"}, func(b *builder) {
-		n, k := int64(b.Between(4, 20)), int64(b.Between(1, 4))
+		n, k := int64(b.Between(5, 20)), int64(b.Between(2, 4))
 		x := b.Source(hlo.F32, 2, n)
 		s := b.Sort(1, true, []value{x, b.Iota(hlo.S32, 1, 2, n)}, func(a []value) value { return b.CompareTotal("GT", a[0], a[1]) })
 		b.Out(b.Slice(b.Element(s, 0), []int64{0, 0}, []int64{2, k}, nil), b.Slice(b.Element(s, 1), []int64{0, 0}, []int64{2, k}, nil))
 	}),
 	loop("largest-of-a-vector", []string{"topk-rewriter"}, func(b *builder) {
-		n, k := int64(b.Between(6, 30)), int64(b.Between(1, 4))
+		n, k := int64(b.Between(6, 30)), int64(b.Between(2, 4))
 		x := b.Source(hlo.F32, n)
 		s := b.Sort(0, true, []value{x, b.Iota(hlo.S32, 0, n)}, func(a []value) value { return b.CompareTotal("GT", a[0], a[1]) })
 		b.Out(b.Slice(b.Element(s, 0), []int64{0}, []int64{k}, nil), b.Slice(b.Element(s, 1), []int64{0}, []int64{k}, nil))

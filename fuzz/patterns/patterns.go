@@ -34,6 +34,9 @@ type Pattern struct {
 	// Alone says that the pattern sets module attributes or wants the root: it
 	// is a whole program and fits no other one.
 	Alone bool
+	// Narrow says that not every build takes the program, or that its results
+	// are random: it is used for its passes only.
+	Narrow bool
 }
 
 // Program is a program that holds the pattern alone. It is named name; the

@@ -176,6 +176,13 @@ func (b *Builder) Out(vs ...Value) {
 	}
 }
 
+// Results are the values named with Out, in order; of more than one the program
+// returns the tuple.
+func (b *Builder) Results() []Value { return b.outs }
+
+// Parameters are those of the program so far, by number.
+func (b *Builder) Parameters() []Value { return b.scopes[0].c.Params() }
+
 // Offer lets Source hand out v in this computation.
 func (b *Builder) Offer(v Value) {
 	s := b.scope()

@@ -192,7 +192,11 @@ func (b *Builder) IndexOf(t hlo.PrimitiveType, n int64) Value {
 	if !b.Inner() && !b.Chance(3) {
 		return b.Source(t)
 	}
-	return b.Number(t, float64(b.R.Int64N(max(n, 1))))
+	v := b.R.Int64N(max(n, 1))
+	if b.Chance(6) {
+		v = Pick(b, -1, n, n+1) // out of range; -1 of an unsigned type is its largest value
+	}
+	return b.Number(t, float64(v))
 }
 
 // Indices are several indices, one per row: parameters, constants, or iota.

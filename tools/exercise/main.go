@@ -79,6 +79,7 @@ type bench struct {
 	passes  []string
 	pattern []patterns.Pattern
 	table   string
+	quick   bool
 	builds  []*builds.Build
 	pool    *worker.Pool
 }
@@ -97,6 +98,7 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 	flags.BoolVar(&b.mutants, "mutants", false, "mutate each program once before it is used")
 	passes := flags.String("passes", "", "passes; default all that run")
 	pattern := flags.String("pattern", "", "only the patterns whose name begins so")
+	flags.BoolVar(&b.quick, "verifier-only", false, "compile: run one pass (dce) between XLA's verifiers instead of all")
 	flags.StringVar(&b.table, "table", "", "matrix: add what fires in at least 9 of 10 programs to this table")
 	terms := flags.String("accept-terms", "", "accepted terms")
 	timeout := flags.Duration("timeout", 20*time.Second, "per program")
@@ -216,7 +218,11 @@ func (b *bench) passesOf(ctx context.Context, build *builds.Build, c *fuzz.Case,
 	for k, v := range flagsOff {
 		opts[k] = v
 	}
-	o := b.pool.Do(ctx, build, worker.Request{Program: wire, Format: worker.HLO, Options: opts, CompileOnly: true, DumpDir: dir, DumpAll: all})
+	request := worker.Request{Program: wire, Format: worker.HLO, Options: opts, CompileOnly: true, DumpDir: dir, DumpAll: all}
+	if b.quick {
+		opts["xla_enable_hlo_passes_only"], request.DumpDir = "dce", ""
+	}
+	o := b.pool.Do(ctx, build, request)
 	switch o.Status {
 	case worker.OK:
 	case worker.Rejected:
