@@ -111,6 +111,9 @@ func (r *run) work(ctx context.Context, c *fuzz.Case) caseReport {
 		}
 	}
 	found = append(found, k.passWitness(ctx, found)...)
+	pieces, cut := k.cut(ctx, report.answers, found)
+	found = append(found, pieces...)
+	report.result.Cut = cut
 	for _, a := range report.answers {
 		if a.wantDisputed != "" {
 			report.wantDisputed = a.wantDisputed

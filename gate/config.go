@@ -58,6 +58,9 @@ type Config struct {
 	Progress func(Progress)
 	// Reference evaluates a program; nil is the reference interpreter.
 	Reference Reference
+	// NoCut leaves programs whole that the reference knows too little of; without
+	// it they are judged in pieces as well.
+	NoCut bool
 	// PassesOnly compiles programs up to code generation and judges the pass
 	// steps; nothing is executed. Compile-only builds are always used so.
 	PassesOnly bool

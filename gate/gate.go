@@ -142,6 +142,13 @@ func (r *run) summarise(res *Result, reports []caseReport) {
 			}
 			res.Steps.add(k.counts)
 		}
+		if c := k.result.Cut; c != nil {
+			if res.Cut == nil {
+				res.Cut = newCutCounts()
+				res.Cut.Cases = 0
+			}
+			res.Cut.add(c)
+		}
 		t.SkippedStreams += k.skippedStreams
 		switch k.result.Outcome {
 		case CaseUnsupported:

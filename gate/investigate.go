@@ -55,6 +55,10 @@ func Investigate(ctx context.Context, cfg Config, c *fuzz.Case, probes int) (*Fi
 		k.attribute(ctx, &found[i])
 	}
 	found = foldContested(found)
+	var cut *CutCounts
+	if len(found) == 0 {
+		found, cut = k.cut(ctx, answers, nil)
+	}
 	best := -1
 	for i := range found {
 		if best < 0 || found[i].gravity() < found[best].gravity() {
@@ -67,9 +71,9 @@ func Investigate(ctx context.Context, cfg Config, c *fuzz.Case, probes int) (*Fi
 			judged += a.judged
 			undecided += a.undecided
 		}
-		return nil, fmt.Errorf("%w: %d elements judged, %d undecided", ErrNoFinding, judged, undecided)
+		return nil, fmt.Errorf("%w: %d elements judged, %d undecided%s", ErrNoFinding, judged, undecided, cut.text())
 	}
-	if probes > 0 {
+	if probes > 0 && found[best].Piece == "" {
 		k.minimise(ctx, &found[best], probes)
 	}
 	out := finish(c, k.asked, found[best:best+1])

@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/passgate/passgate/fuzz"
 	"github.com/passgate/passgate/hlo"
@@ -18,6 +19,10 @@ type Replayed struct {
 	Outcome Behaviour
 	Detail  string
 	Runs    []ReplayedRun
+	// Cut counts the pieces of a program that was judged in pieces, nil if it
+	// was not; Wrong describes those that are wrong.
+	Cut   *CutCounts
+	Wrong []string
 }
 
 // ReplayedRun is one input stream under one set of flags.
@@ -70,6 +75,7 @@ func Replay(ctx context.Context, cfg Config, b *builds.Build, c *fuzz.Case) Repl
 		}
 		return out
 	}
+	var answers []answer
 	for _, flags := range []string{ComparisonFlags, DefaultFlags} {
 		if len(k.asked) == 0 {
 			break
@@ -80,7 +86,8 @@ func Replay(ctx context.Context, cfg Config, b *builds.Build, c *fuzz.Case) Repl
 		}
 		sides, _ := k.pooled(b).execute(ctx, req)
 		for i, a := range k.under(flags) {
-			run := k.replayed(a, flags, sides[i])
+			run, answer := k.replayed(a, flags, sides[i])
+			answers = append(answers, answer)
 			out.Outcome = worse(out.Outcome, run.Outcome)
 			if run.Outcome == out.Outcome && run.Detail != "" && (shows(Crash, run.Outcome) || shows(Miscompile, run.Outcome)) && out.Detail == why {
 				out.Detail = appendDetail(why, fmt.Sprintf("%s inputs, %s flags: %s", run.Stream, flags, run.Detail))
@@ -88,15 +95,29 @@ func Replay(ctx context.Context, cfg Config, b *builds.Build, c *fuzz.Case) Repl
 			out.Runs = append(out.Runs, run)
 		}
 	}
+	pieces, cut := k.cut(ctx, answers, nil)
+	out.Cut = cut
+	for _, f := range pieces {
+		text := fmt.Sprintf("%s %s (%s): output %s%v %s, legal %s", f.Piece, f.Instruction, f.Pass, f.Output, f.First.At, f.First.Head, f.First.Legal)
+		if f.Status == Contested {
+			text += " (contested)"
+		}
+		out.Wrong = append(out.Wrong, text)
+		out.Outcome = worse(out.Outcome, Wrong)
+		out.Detail = appendDetail(out.Detail, text)
+	}
 	for _, run := range out.Runs {
 		if out.Detail == "" {
 			out.Detail = run.Detail
 		}
 	}
+	if cut != nil && out.Detail == "" {
+		out.Detail = strings.TrimPrefix(cut.text(), "; ")
+	}
 	return out
 }
 
-func (k *caseRun) replayed(a *asked, flags string, s side) ReplayedRun {
+func (k *caseRun) replayed(a *asked, flags string, s side) (ReplayedRun, answer) {
 	q := question{stream: a.Name, flags: flags, reference: a.reference(flags), base: s, head: s, want: a.want, tolerance: a.tolerance}
 	j := judge(q)
 	run := ReplayedRun{Stream: a.Name, Flags: flags, Outcome: j.head, Detail: s.detail, Inputs: a.Inputs}
@@ -131,7 +152,7 @@ func (k *caseRun) replayed(a *asked, flags string, s side) ReplayedRun {
 			}
 		}
 	}
-	return run
+	return run, j
 }
 
 // Rate is what Bench measured for one way of running cases.

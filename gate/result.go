@@ -35,7 +35,10 @@ type Result struct {
 	Totals Totals       `json:"totals"`
 	// Steps counts the pass steps of the cases that were not executed; nil if
 	// there are none.
-	Steps      *StepCounts  `json:"steps,omitempty"`
+	Steps *StepCounts `json:"steps,omitempty"`
+	// Cut counts the pieces of the programs that were judged in pieces; nil if
+	// none was.
+	Cut        *CutCounts   `json:"cut,omitempty"`
 	Cases      []CaseResult `json:"cases"`
 	Findings   []Finding    `json:"findings"`
 	Statistics Statistics   `json:"statistics"`
@@ -134,6 +137,8 @@ type CaseResult struct {
 	Streams []StreamResult `json:"streams"`
 	// Steps counts the pass steps of a case that was not executed.
 	Steps *StepCounts `json:"steps,omitempty"`
+	// Cut counts the pieces of a program that was judged in pieces.
+	Cut *CutCounts `json:"cut,omitempty"`
 }
 
 // StreamResult is one input stream under one set of flags.
@@ -200,7 +205,10 @@ type Finding struct {
 	// Pass is the guilty pass step, nil while unknown.
 	Pass *PassStep `json:"pass,omitempty"`
 	// Level says where in the compiler the fault lies; "" while unknown.
-	Level       Level  `json:"level,omitempty"`
+	Level Level `json:"level,omitempty"`
+	// Piece is the kind of piece that shows it where the whole program shows
+	// nothing: region (changed by a pass step), computation, fusion or operation.
+	Piece       string `json:"piece,omitempty"`
 	Instruction string `json:"instruction"`
 	// Location says more about Instruction; nil while unknown.
 	Location *Location `json:"location,omitempty"`

@@ -127,6 +127,9 @@ func tested(r *gate.Result, l limits) string {
 		fmt.Fprintf(&b, " Witnesses that spoke: %s.", short(strings.Join(w, ", "), 200))
 	}
 	b.WriteString("\n\n")
+	if r.Cut != nil {
+		b.WriteString(cutMarkdown(r.Cut))
+	}
 	if len(r.Passes) > 0 {
 		b.WriteString("| pass in focus | weight | fired | cases | why |\n|---|---|---|---|---|\n")
 		for i, p := range r.Passes {
@@ -309,6 +312,18 @@ func nullWord(r *gate.Result) string {
 	return fmt.Sprintf("%d of %d judged streams of a build against itself, 95%% interval %.2g to %.2g.", n.Alarms, n.Cells, n.Interval[0], n.Interval[1])
 }
 
+// cutMarkdown says how far programs that leave too much open as a whole were
+// judged in pieces: a row per level.
+func cutMarkdown(c *gate.CutCounts) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s left too much open as a whole and were judged in pieces, on the values that the pieces see; %d of %d pass steps by what they changed.\n\n", many(c.Cases, "program"), c.JudgedSteps, c.Steps)
+	b.WriteString("| level | pieces | elements judged | of them with wide bounds | undecided | wrong | pieces unsupported |\n|---|---|---|---|---|---|---|\n")
+	for _, l := range c.Levels {
+		fmt.Fprintf(&b, "| %s | %d | %d | %d | %d | %d | %d |\n", short(l.Level, 40), l.Pieces, l.JudgedElements, l.WideElements, l.UndecidedElements, l.WrongElements, l.Unsupported)
+	}
+	return b.String() + "\n"
+}
+
 func notTested(r *gate.Result) string {
 	list := untested(r)
 	if len(list) == 0 {
@@ -389,6 +404,12 @@ func findingMarkdown(f *gate.Finding, limit int) string {
 			where += ")"
 		}
 		add("instruction %s", where)
+		if f.Location != nil && f.Location.Source != "" {
+			add("source line %s", short(f.Location.Source, 200))
+		}
+	}
+	if f.Piece != "" {
+		add("shown by a piece of the program, which leaves it open as a whole: %s", short(f.Piece, 40))
 	}
 	if w := wrongWord(f); w != "" {
 		add("%s elements wrong on %s inputs", w, short(streamWord(f), 60))

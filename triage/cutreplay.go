@@ -3,6 +3,7 @@ package triage
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -598,3 +599,44 @@ func cutOut(in *hlo.Instruction, values map[*hlo.Instruction]*hlo.Literal) Progr
 	out.Scheduled = true
 	return Program{out.Clone(), inputs}
 }
+
+// Plain is a piece of an optimised module as a program that can go through all
+// passes: fusions, copies and layouts are gone. It has no module if the piece
+// is nothing without them.
+func Plain(p Program) Program {
+	m := flatten(p.Module).module
+	for _, c := range m.Computations {
+		for _, in := range c.Instructions {
+			if in.Op == hlo.OpBitcast {
+				return Program{} // rests on layouts
+			}
+		}
+	}
+	m.Name = "piece"
+	// Bodies come before what calls them.
+	m.Computations = callees([]*hlo.Computation{m.Entry}, nil)
+	if hlo.Verify(m) != nil {
+		return Program{}
+	}
+	return Program{m, p.Inputs}
+}
+
+// WideElements counts the elements of a value that are decided, but with
+// bounds that leave less than half of the digits of their type.
+func WideElements(v *eval.Value) int64 {
+	n := int64(0)
+	for _, a := range leaves(v) {
+		if scale := largest(a); scale > 0 {
+			for i := range a.Len() {
+				if x := a.At(i); !math.IsInf(x.Re.E, 0) && !math.IsInf(x.Im.E, 0) && loose(a, a, i, 2*scale) {
+					n++
+				}
+			}
+		}
+	}
+	return n
+}
+
+// Source is the line of the user's program that an instruction came from,
+// "file:line"; "" if it has none.
+func Source(in *hlo.Instruction) string { return source(in) }

@@ -28,6 +28,7 @@ type checkCmd struct {
 	Budget time.Duration `help:"Start no further case after this time; 0 is no limit." default:"0s"`
 	Probes int           `help:"Smaller programs to try for each blocking finding." default:"400"`
 	Shard  string        `help:"Run only every Nth case, from the Ith." placeholder:"I/N"`
+	Cut    bool          `help:"Judge programs in pieces where the whole leaves too much open." default:"true" negatable:""`
 	Out    string        `help:"Directory for the reports." default:"passgate-out" placeholder:"DIR"`
 	JSON   bool          `help:"Print one JSON object per case."`
 }
@@ -89,7 +90,7 @@ func (c *checkCmd) run(a *app) (*gate.Result, error) {
 		return nil, err
 	}
 	c.limits(rules)
-	cfg := gate.Config{Policy: rules, Seed: c.Seed, Workers: c.workers(), Timeout: c.Timeout, Budget: c.Budget, Probes: c.Probes, Now: a.now}
+	cfg := gate.Config{Policy: rules, Seed: c.Seed, Workers: c.workers(), Timeout: c.Timeout, Budget: c.Budget, Probes: c.Probes, NoCut: !c.Cut, Now: a.now}
 	if cfg.Shard, cfg.Shards, err = parseShard(c.Shard); err != nil {
 		return nil, err
 	}
@@ -230,10 +231,28 @@ func printResult(w io.Writer, r *gate.Result, out string) {
 	fmt.Fprintf(w, "%d cases: %d executed, %s%d unsupported, %d rejected, %d skipped, %d lost to the machine\n", t.Cases, t.Executed, judged, t.Unsupported, t.Rejected, t.Skipped, t.Infrastructure)
 	fmt.Fprintf(w, "%d elements judged, %d undecided, in %.1fs with %d workers (%.0f%% inside XLA)\n", t.JudgedElements, t.UndecidedElements, r.Timing.Seconds, r.Timing.Workers,
 		100*r.Timing.InXLASeconds/max(1e-9, r.Timing.Seconds*float64(r.Timing.Workers)))
+	printCut(w, r.Cut)
 	for _, s := range r.Reasons {
 		fmt.Fprintf(w, "- %s\n", oneLine(s))
 	}
 	fmt.Fprintf(w, "reports in %s\nverdict: %s\n", out, r.Verdict)
+}
+
+// printCut prints what was judged in pieces, level by level.
+func printCut(w io.Writer, c *gate.CutCounts) {
+	if c == nil {
+		return
+	}
+	fmt.Fprintf(w, "judged in pieces: %d programs; %d of %d pass steps by what they changed\n", c.Cases, c.JudgedSteps, c.Steps)
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	for _, l := range c.Levels {
+		fmt.Fprintf(t, "  %s\t%d pieces\t%d elements judged\t%d with wide bounds\t%d undecided\t%d wrong\t%d pieces unsupported\n",
+			l.Level, l.Pieces, l.JudgedElements, l.WideElements, l.UndecidedElements, l.WrongElements, l.Unsupported)
+	}
+	t.Flush()
+	for _, why := range c.Reasons {
+		fmt.Fprintf(w, "  not judged: %s\n", oneLine(why))
+	}
 }
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

@@ -66,6 +66,10 @@ func (a *app) printReplay(r gate.Replayed) {
 	if len(r.Runs) == 0 && r.Detail != "" {
 		fmt.Fprintf(a.stdout, "  %s\n", oneLine(r.Detail))
 	}
+	printCut(a.stdout, r.Cut)
+	for _, w := range r.Wrong {
+		fmt.Fprintf(a.stdout, "  wrong: %s\n", oneLine(w))
+	}
 	for _, run := range r.Runs {
 		fmt.Fprintf(a.stdout, "  %s inputs, %s flags: %s\n", run.Stream, run.Flags, run.Outcome)
 		if run.Detail != "" && len(run.Outputs) == 0 {
