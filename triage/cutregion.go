@@ -794,13 +794,14 @@ func literalValues(lits []*hlo.Literal) []*eval.Value {
 
 // location names the instruction of a fault: the first pair inside its region
 // whose values do not meet, in the names of the original modules. Pairs inside
-// are operands of the same operations, and what kept its name.
+// are operands of the same operations, and what kept its name, whether or not
+// it is paired with something else.
 func (j *regionJudge) location(f *regionFault) *Location {
 	o := f.region.outputs[f.output]
 	at, where := o, f.where
 	inner := component{}
 	add := func(b, a *hlo.Instruction) bool {
-		if slices.Contains(f.component.after, a) && slices.Contains(f.component.before, b) && b.Shape.Compatible(a.Shape) &&
+		if slices.Contains(f.component.after, a) && b.Shape.Compatible(a.Shape) &&
 			!slices.ContainsFunc(inner.outputs, func(x regionOutput) bool { return x.after == a }) {
 			inner.outputs = append(inner.outputs, regionOutput{b, a})
 			return true
@@ -818,11 +819,13 @@ func (j *regionJudge) location(f *regionFault) *Location {
 		}
 	}
 	match(o.before, o.after)
+	named := map[string]*hlo.Instruction{}
+	for _, b := range f.pairing.before.Instructions {
+		named[b.Name] = b
+	}
 	for _, a := range f.component.after {
-		for _, b := range f.component.before {
-			if a.Name == b.Name {
-				add(b, a)
-			}
+		if b := named[a.Name]; b != nil {
+			add(b, a)
 		}
 	}
 	order := map[*hlo.Instruction]int{}
