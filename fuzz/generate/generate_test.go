@@ -12,7 +12,7 @@ import (
 
 // Every program is valid, and what is written reads back as the same module.
 func TestProgramsAreValid(t *testing.T) {
-	for seed := range uint64(1500) {
+	for seed := range uint64(500) {
 		c, err := generate.Program("g", rand.New(rand.NewPCG(seed, 1)), generate.Options{})
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)

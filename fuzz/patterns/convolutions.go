@@ -46,6 +46,9 @@ var convolutions = of("convolution", []string{"convolution-canonicalization"}, [
 	conv("narrow", []string{"operand_upcaster", "change-op-data-type", "float-normalization-bf16"}, func(b *builder) value {
 		return grouped(b, [3]string{"b01f", "01io", "b01f"}, program.Pick(b, hlo.F16, hlo.F16, hlo.BF16), 1, 1)
 	}),
+	conv("half", []string{"change-op-data-type"}, func(b *builder) value {
+		return grouped(b, [3]string{"b01f", "01io", "b01f"}, hlo.F16, 1, 1)
+	}),
 	conv("one-dimension", []string{"algsimp"}, func(b *builder) value {
 		x, k := b.Source(hlo.F32, 2, 9, 3), b.Source(hlo.F32, 3, 3, 4)
 		return b.Convolution(x, k, program.Conv{Dims: program.ConvDims("b0f", "0io", "b0f"), Window: []program.Window{{Size: 3, Stride: 2, Low: 1, High: 1}}})

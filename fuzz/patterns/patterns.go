@@ -52,9 +52,7 @@ var families = [][]Pattern{algebra, slicing, products, convolutions, loops, bran
 func All() []Pattern { return slices.Concat(families...) }
 
 // For are the patterns for a pass: those that were seen to make it fire, then
-// those that are meant for it but were not measured to do so reliably. Names
-// of passes that run with a suffix (float-normalization-bf16) match their stem
-// as well; characters that file names cannot hold count as '_'.
+// those that are meant for it but were not measured to do so reliably.
 func For(pass string) []Pattern {
 	return slices.Concat(Reliable(pass), hopeful(pass))
 }
@@ -121,9 +119,10 @@ var fires = func() map[string][]string {
 // tools/exercise matrix --table.
 func Fires() map[string][]string { return maps.Clone(fires) }
 
+// matches compares names of passes; '_' stands for the blanks that file names
+// cannot hold.
 func matches(name, pass string) bool {
-	name, pass = strings.ReplaceAll(name, " ", "_"), strings.ReplaceAll(pass, " ", "_")
-	return name == pass || strings.HasPrefix(pass, name+"-")
+	return strings.ReplaceAll(name, " ", "_") == strings.ReplaceAll(pass, " ", "_")
 }
 
 // Named is the pattern of a name.

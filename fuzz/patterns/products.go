@@ -115,9 +115,6 @@ var products = of("dot", nil, []Pattern{
 		x, y := b.Source(hlo.F16, b.Size(1), 8), b.Source(hlo.F16, 8, b.Size(1))
 		return b.Dot(program.Pick(b, hlo.F16, hlo.F32), x, y, program.Contraction{Left: []int64{1}, Right: []int64{0}})
 	}),
-	dot("half-to-half", []string{"change-op-data-type"}, func(b *builder) value {
-		return b.MatMul(b.Fresh(hlo.F16, int64(b.Between(2, 9)), 8), b.Fresh(hlo.F16, 8, int64(b.Between(2, 9))))
-	}),
 	dot("bfloat", []string{"float-normalization-bf16", "operand_upcaster"}, func(b *builder) value {
 		x, y := b.Source(hlo.BF16, b.Size(1), 8), b.Source(hlo.BF16, 8, b.Size(1))
 		return b.Dot(program.Pick(b, hlo.BF16, hlo.F32), x, y, program.Contraction{Left: []int64{1}, Right: []int64{0}})
