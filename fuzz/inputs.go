@@ -23,6 +23,8 @@ import (
 //	lattice  small integers and powers of two: sums and products stay exact
 //	random   integers of every magnitude; floats around 0 with deviation 1, all mantissa bits used
 //	special  a mix of random with NaN, infinities, signed zeros, subnormals, and the extremes of the type
+//	near     VALUE is a list V,V,...: half of the elements are one of them, the others one step above or below,
+//	         or of the other sign (real types only)
 //
 // index=N says that integers are used as an index into N elements: lattice
 // stays inside [0, N), random leaves it once in 8 draws, special once in 2.
@@ -74,7 +76,7 @@ func parseGenerator(m []string) (Generator, error) {
 	}
 	for _, word := range strings.Fields(m[3]) {
 		key, value, isOption := strings.Cut(word, "=")
-		if !isOption && g.Kind == "const" && g.Value == "" {
+		if !isOption && (g.Kind == "const" || g.Kind == "near") && g.Value == "" {
 			g.Value = word
 			continue
 		}
@@ -90,6 +92,16 @@ func parseGenerator(m []string) (Generator, error) {
 			g.Count = int64(n)
 		default:
 			return g, fmt.Errorf("unexpected %q after %s", word, g.Kind)
+		}
+	}
+	if g.Kind == "near" {
+		if g.Value == "" || t.IsComplex() {
+			return g, fmt.Errorf("near needs a real type and values, such as near f32[4] 0,1.5")
+		}
+		for _, v := range strings.Split(g.Value, ",") {
+			if err := (Generator{Type: t, Value: v}).checkConst(); err != nil {
+				return g, err
+			}
 		}
 	}
 	if g.Kind == "const" {
@@ -137,6 +149,8 @@ func (g Generator) String() string {
 	switch g.Kind {
 	case "const":
 		b.WriteString(" " + g.Value)
+	case "near":
+		fmt.Fprintf(&b, " %s seed=%d", g.Value, g.Seed)
 	case "lattice", "random", "special":
 		fmt.Fprintf(&b, " seed=%d", g.Seed)
 	}
@@ -174,6 +188,10 @@ func (g Generator) Generate() *hlo.Literal {
 	h.Write([]byte(g.Kind))
 	d := &draws{pcg: rand.NewPCG(g.Seed, h.Sum64()), kind: g.Kind, t: g.Type, index: g.Index, count: g.Count, elems: n}
 	d.prepare()
+	if g.Kind == "near" {
+		d.near(lit, strings.Split(g.Value, ","))
+		return lit
+	}
 	switch {
 	case g.Type == hlo.Pred:
 		for i := range n {

@@ -36,8 +36,9 @@ type Options struct {
 	Skip []hlo.Opcode
 }
 
-// Program makes one program; the same r and options make the same one. An
-// error wraps program.ErrInvalid: a bug of ours.
+// Program makes one program. Half of those that compare or clamp with constants
+// have inputs of their own, at and near these constants. The same r and options
+// make the same program. An error wraps program.ErrInvalid: a bug of ours.
 func Program(name string, r *rand.Rand, o Options) (*fuzz.Case, error) {
 	draw := func() (patterns.Pattern, bool) {
 		switch {
@@ -53,7 +54,7 @@ func Program(name string, r *rand.Rand, o Options) (*fuzz.Case, error) {
 		size = drawSize(r)
 	}
 	p, focused := draw()
-	return program.Make(name, r, func(b *program.Builder) {
+	c, err := program.Make(name, r, func(b *program.Builder) {
 		g := &generator{Builder: b, skip: o.Skip}
 		if !focused {
 			g.grow(size)
@@ -78,6 +79,12 @@ func Program(name string, r *rand.Rand, o Options) (*fuzz.Case, error) {
 			g.finish()
 		}
 	})
+	if err == nil && !c.Own && r.IntN(2) == 0 {
+		if s, ok := c.Branch(r.Uint64()); ok {
+			c.Own, c.Inputs, c.InputLines = true, s.Inputs, s.Lines
+		}
+	}
+	return c, err
 }
 
 // drawSize is heavy on small programs.

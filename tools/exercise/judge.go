@@ -60,7 +60,6 @@ func (t *tally) note(m map[string]int, why string) {
 }
 
 func (b *bench) judgeOne(ctx context.Context, t *tally, c *fuzz.Case) {
-	streams := c.Streams(b.seed)
 	wire, err := hlo.MarshalModule(c.Module)
 	if err != nil {
 		t.note(t.broken, err.Error())
@@ -68,7 +67,8 @@ func (b *bench) judgeOne(ctx context.Context, t *tally, c *fuzz.Case) {
 	}
 	request := worker.Request{Program: wire, Format: worker.HLO, Options: maps.Clone(flagsOff)}
 	var legal [][]*eval.Array
-	for _, s := range streams {
+	var judged []fuzz.Stream
+	for _, s := range c.Streams(b.seed) {
 		leaves, why := reference(ctx, c, s)
 		if why != "" {
 			t.note(t.unevaluated, why)
@@ -82,7 +82,7 @@ func (b *bench) judgeOne(ctx context.Context, t *tally, c *fuzz.Case) {
 			set = append(set, worker.Array{Type: int32(l.Shape.Type), Dims: l.Shape.Dims, Data: l.Raw})
 		}
 		request.Inputs = append(request.Inputs, set)
-		legal = append(legal, leaves)
+		legal, judged = append(legal, leaves), append(judged, s)
 	}
 	if len(legal) == 0 {
 		return
@@ -114,15 +114,14 @@ func (b *bench) judgeOne(ctx context.Context, t *tally, c *fuzz.Case) {
 				t.mu.Lock()
 				t.wrong[name] = append(t.wrong[name], fmt.Sprintf("%s %s", c.Name, why))
 				t.mu.Unlock()
-				b.keepInputs(c, build, k, streams, why)
+				b.keepInputs(c, build, judged[k], why)
 			}
 		}
 	}
 }
 
 // keepInputs keeps the program with the inputs that disagree.
-func (b *bench) keepInputs(c *fuzz.Case, build *builds.Build, k int, streams []fuzz.Stream, why string) {
-	s := streams[min(k, len(streams)-1)]
+func (b *bench) keepInputs(c *fuzz.Case, build *builds.Build, s fuzz.Stream, why string) {
 	w := c.WithInputs(s.Inputs, s.Lines, "")
 	b.keep(w, fmt.Sprintf("%s, %s inputs: %s", build.Spec, s.Name, why))
 }
