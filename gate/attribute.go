@@ -55,15 +55,7 @@ func (k *caseRun) attribute(ctx context.Context, f *observedFinding) {
 			from = before.Module
 		}
 		f.Step = stepText(from, after.Module)
-		loc, err := triage.Localize(ctx, from, after.Module, args, o)
-		if err != nil || loc == nil {
-			return
-		}
-		f.Instruction = loc.Before.Name
-		f.Location = &Location{
-			Computation: loc.Computation.Name, Opcode: loc.Before.Op.String(), After: loc.After.Name, AfterOpcode: loc.After.Op.String(),
-			Source: loc.Source, LegalBefore: loc.Where.Before, LegalAfter: loc.Where.After,
-		}
+		f.locate(v.Guilty(), func() (*triage.Location, error) { return triage.Place(ctx, from, after.Module, args, o) })
 	})
 	if f.Pass != nil || v.Unknown > 0 || trail.Optimised == nil {
 		return
@@ -89,6 +81,26 @@ func (k *caseRun) attribute(ctx context.Context, f *observedFinding) {
 			f.Instruction = in.Name
 			f.Location = &Location{Computation: trail.Optimised.Entry.Name, Opcode: in.Op.String(), InPlace: true}
 		}
+	}
+}
+
+// locate names the instruction of a guilty step: the place inside the changed
+// region if that is what the step was judged by.
+func (f *Finding) locate(s *triage.Step, whole func() (*triage.Location, error)) {
+	var loc *triage.Location
+	if s.Regions != nil {
+		loc = s.Regions.Location
+	}
+	if loc == nil {
+		var err error
+		if loc, err = whole(); err != nil || loc == nil {
+			return
+		}
+	}
+	f.Instruction = loc.Before.Name
+	f.Location = &Location{
+		Computation: loc.Computation.Name, Opcode: loc.Before.Op.String(), After: loc.After.Name, AfterOpcode: loc.After.Op.String(),
+		Source: loc.Source, LegalBefore: loc.Where.Before, LegalAfter: loc.Where.After,
 	}
 }
 

@@ -110,9 +110,9 @@ func (r *run) work(ctx context.Context, c *fuzz.Case) caseReport {
 			k.minimise(ctx, &found[i], r.cfg.Probes)
 		}
 	}
-	found = append(found, k.passWitness(ctx, found)...)
 	pieces, cut := k.cut(ctx, report.answers, found)
 	found = append(found, pieces...)
+	found = append(found, k.passWitness(ctx, found)...)
 	report.result.Cut = cut
 	for _, a := range report.answers {
 		if a.wantDisputed != "" {

@@ -208,7 +208,6 @@ func (c *cutter) steps(ctx context.Context, trail *triage.Trail) {
 			continue
 		}
 		r := g.step
-		loc := r.Location
 		piece := c.piece(triage.Program{Module: r.Region.Before, Inputs: r.Region.Inputs}, false)
 		f, ok := piece.finding(ctx)
 		if ok {
@@ -218,9 +217,7 @@ func (c *cutter) steps(ctx context.Context, trail *triage.Trail) {
 			f = c.stepFinding(ctx, g)
 		}
 		f.Pass, f.Level, f.Piece = &PassStep{Pipeline: g.state.Key.Pipeline, Index: g.state.Key.Index, Name: g.state.Key.Pass}, LevelHLO, "region"
-		f.Instruction = loc.Before.Name
-		f.Location = &Location{Computation: loc.Computation.Name, Opcode: loc.Before.Op.String(), After: loc.After.Name, AfterOpcode: loc.After.Op.String(),
-			Source: loc.Source, LegalBefore: loc.Where.Before, LegalAfter: loc.Where.After}
+		f.locate(&triage.Step{Regions: r}, nil)
 		c.file(f, piece)
 	}
 }

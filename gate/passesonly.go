@@ -395,13 +395,7 @@ func (k *caseRun) passFinding(ctx context.Context, p, other *passSide, step int,
 	before, after := p.around(step)
 	f.Step = stepText(before, after)
 	args := values(streams[w.InputSet].Inputs)
-	if loc, err := triage.Localize(ctx, before, after, args, passOptions); err == nil && loc != nil {
-		f.Instruction = loc.Before.Name
-		f.Location = &Location{
-			Computation: loc.Computation.Name, Opcode: loc.Before.Op.String(), After: loc.After.Name, AfterOpcode: loc.After.Op.String(),
-			Source: loc.Source, LegalBefore: loc.Where.Before, LegalAfter: loc.Where.After,
-		}
-	}
+	f.locate(s, func() (*triage.Location, error) { return triage.Place(ctx, before, after, args, passOptions) })
 	k.crossExamine(ctx, &f, before, after, streams[w.InputSet].Inputs)
 	return f
 }

@@ -810,12 +810,21 @@ func (j *regionJudge) location(f *regionFault) *Location {
 	}
 	var match func(b, a *hlo.Instruction)
 	match = func(b, a *hlo.Instruction) {
-		if b.Op == a.Op && len(b.Operands) == len(a.Operands) {
-			for i := range a.Operands {
-				if add(b.Operands[i], a.Operands[i]) {
-					match(b.Operands[i], a.Operands[i])
-				}
+		if b.Op != a.Op || len(b.Operands) != len(a.Operands) {
+			return
+		}
+		// One operand that differs stands for the other; with more, the pass
+		// arranged the operation anew.
+		var differ [][2]*hlo.Instruction
+		for i, ao := range a.Operands {
+			bo := b.Operands[i]
+			pair := [2]*hlo.Instruction{bo, ao}
+			if j.n.of[ao] != j.n.of[bo] && f.pairing.of[ao] != bo && !slices.Contains(differ, pair) {
+				differ = append(differ, pair)
 			}
+		}
+		if len(differ) == 1 && add(differ[0][0], differ[0][1]) {
+			match(differ[0][0], differ[0][1])
 		}
 	}
 	match(o.before, o.after)
@@ -846,4 +855,13 @@ func (j *regionJudge) location(f *regionFault) *Location {
 		loc.Source = source(loc.After)
 	}
 	return loc
+}
+
+// Place is the instruction at which a guilty step went wrong: inside the changed
+// region where there is one that shows it, else as Localize finds it.
+func Place(ctx context.Context, before, after *hlo.Module, args []*eval.Value, o eval.Options) (*Location, error) {
+	if r, err := ValidateRegions(ctx, before, after, args, o, ""); err == nil && r.Location != nil {
+		return r.Location, nil
+	}
+	return Localize(ctx, before, after, args, o)
 }
