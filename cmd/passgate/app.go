@@ -77,8 +77,9 @@ type commands struct {
 		Run     actionRunCmd     `cmd:"" help:"The gate in a job of GitHub Actions: event to verdict, comment and check."`
 		Publish actionPublishCmd `cmd:"" help:"Comment on a fork's pull request: the privileged half, on workflow_run."`
 	} `cmd:"" help:"The pull request's side."`
-	Doctor doctorCmd `cmd:"" help:"Say what this machine lacks."`
-	Help   helpCmd   `cmd:"" hidden:""`
+	BazelTest bazelTestCmd `cmd:"" hidden:"" help:"What the rule xla_pass_gate_test runs."`
+	Doctor    doctorCmd    `cmd:"" help:"Say what this machine lacks."`
+	Help      helpCmd      `cmd:"" hidden:""`
 }
 
 // helpCmd is `passgate help`.

@@ -5,11 +5,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
 
+	"github.com/passgate/passgate/fuzz"
 	"github.com/passgate/passgate/gate"
 	"github.com/passgate/passgate/passes"
 	"github.com/passgate/passgate/reports"
@@ -31,6 +33,8 @@ type checkCmd struct {
 	Cut    bool          `help:"Judge programs in pieces where the whole leaves too much open." default:"true" negatable:""`
 	Out    string        `help:"Directory for the reports." default:"passgate-out" placeholder:"DIR"`
 	JSON   bool          `help:"Print one JSON object per case."`
+	// keep picks cases by name; nil keeps all.
+	keep func(name string) bool
 }
 
 // changeFlags say what changed.
@@ -99,6 +103,12 @@ func (c *checkCmd) run(a *app) (*gate.Result, error) {
 	}
 	if cfg.Cases, err = loadCases(c.Cases); err != nil {
 		return nil, err
+	}
+	if c.keep != nil {
+		cfg.Cases = slices.DeleteFunc(cfg.Cases, func(k *fuzz.Case) bool { return !c.keep(k.Name) })
+		if len(cfg.Cases) == 0 {
+			return nil, usagef("no case has a name that was asked for")
+		}
 	}
 	if rules != nil && rules.Limits.Cases > 0 && len(cfg.Cases) > rules.Limits.Cases {
 		cfg.Cases = cfg.Cases[:rules.Limits.Cases]
