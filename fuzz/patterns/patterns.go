@@ -46,7 +46,7 @@ func (p Pattern) Program(name string, r *rand.Rand) (*fuzz.Case, error) {
 }
 
 // families are the lists of the files of this package.
-var families = [][]Pattern{algebra, slicing, products, convolutions, loops, branches, calls, cleanup, converts, windows, indexing, sorting, expanders, dynamics, buffers, collectives}
+var families = [][]Pattern{algebra, slicing, products, convolutions, loops, branches, calls, cleanup, converts, windows, indexing, sorting, expanders, dynamics, buffers, collectives, accelerators}
 
 // All are all patterns, by family and then in the order of its file.
 func All() []Pattern { return slices.Concat(families...) }

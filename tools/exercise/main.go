@@ -454,6 +454,13 @@ func (b *bench) matrix(ctx context.Context) error {
 			}
 			fmt.Fprintf(b.w, "%-40s%s  %s\n", p.Name, line, bad[p.Name])
 		}
+		once := map[string]bool{}
+		for _, h := range hits {
+			for r := range h {
+				once[r] = true
+			}
+		}
+		fmt.Fprintf(b.w, "%s: %d of %d passes fired at least once: %s\n", build.Spec, len(once), len(ran), strings.Join(sorted(once), " "))
 		if b.table != "" {
 			if err := writeTable(b.table, table); err != nil {
 				return err
