@@ -12,76 +12,78 @@ import (
 // Catalogue are all kinds. Most are mistakes that public reports of XLA faults
 // tell of; the others are their neighbours.
 var Catalogue = append([]Kind{
-	{"operands-swapped", Operands, true, swapOperands},
-	{"left-operand-dropped", Operands, true, func(s *site) bool { return s.binary() && s.replace(s.in.Operands[1]) }},
-	{"right-operand-dropped", Operands, true, func(s *site) bool { return s.binary() && s.replace(s.in.Operands[0]) }},
-	{"operation-dropped", Operands, true, dropUnary},
-	{"operand-repeated", Operands, true, repeatOperand},
-	{"select-swapped", Operands, true, func(s *site) bool { return s.in.Op == hlo.OpSelect && s.swap(1, 2) }},
-	{"clamp-bounds-swapped", Operands, true, func(s *site) bool { return s.in.Op == hlo.OpClamp && s.swap(0, 2) }},
-	{"tuple-element-wrong", Operands, true, wrongElement},
+	{"operands-swapped", Operands, true, nil, swapOperands},
+	{"left-operand-dropped", Operands, true, nil, func(s *site) bool { return s.binary() && s.replace(s.in.Operands[1]) }},
+	{"right-operand-dropped", Operands, true, nil, func(s *site) bool { return s.binary() && s.replace(s.in.Operands[0]) }},
+	{"operation-dropped", Operands, true, nil, dropUnary},
+	{"operand-repeated", Operands, true, nil, repeatOperand},
+	{"select-swapped", Operands, true, on(hlo.OpSelect), func(s *site) bool { return s.in.Op == hlo.OpSelect && s.swap(1, 2) }},
+	{"clamp-bounds-swapped", Operands, true, on(hlo.OpClamp), func(s *site) bool { return s.in.Op == hlo.OpClamp && s.swap(0, 2) }},
+	{"tuple-element-wrong", Operands, true, on(hlo.OpGetTupleElement), wrongElement},
 
-	{"transpose-permutation", Axes, true, permute(hlo.OpTranspose)},
-	{"broadcast-dimensions", Axes, true, permute(hlo.OpBroadcast)},
-	{"reduce-dimension", Axes, true, otherDimension(hlo.OpReduce)},
-	{"reverse-dimension", Axes, true, otherDimension(hlo.OpReverse)},
-	{"sort-dimension", Axes, true, otherDimension(hlo.OpSort)},
-	{"iota-dimension", Axes, true, otherDimension(hlo.OpIota)},
-	{"iota-reversed", Axes, true, reverseIota},
-	{"concatenate-order", Axes, true, concatenateOrder},
-	{"reverse-added", Axes, true, addReverse},
-	{"transposed", Axes, true, addTranspose},
+	{"transpose-permutation", Axes, true, on(hlo.OpTranspose), permute(hlo.OpTranspose)},
+	{"broadcast-dimensions", Axes, true, on(hlo.OpBroadcast), permute(hlo.OpBroadcast)},
+	{"reduce-dimension", Axes, true, on(hlo.OpReduce), otherDimension(hlo.OpReduce)},
+	{"reverse-dimension", Axes, true, on(hlo.OpReverse), otherDimension(hlo.OpReverse)},
+	{"sort-dimension", Axes, true, on(hlo.OpSort), otherDimension(hlo.OpSort)},
+	{"iota-dimension", Axes, true, on(hlo.OpIota), otherDimension(hlo.OpIota)},
+	{"iota-reversed", Axes, true, on(hlo.OpIota), reverseIota},
+	{"concatenate-order", Axes, true, on(hlo.OpConcatenate), concatenateOrder},
+	{"reverse-added", Axes, true, on(hlo.OpReverse, hlo.OpSlice, hlo.OpConcatenate, hlo.OpPad, hlo.OpTranspose), addReverse},
+	{"transposed", Axes, true, on(hlo.OpDot, hlo.OpReshape, hlo.OpGather, hlo.OpReduce, hlo.OpConvolution), addTranspose},
 
-	{"slice-start", Offsets, true, sliceStart},
-	{"slice-stride", Offsets, true, sliceStride},
-	{"pad-shifted", Offsets, true, shiftPadding},
-	{"window-shifted", Offsets, true, shiftWindow},
-	{"rotated", Offsets, true, rotate},
+	{"slice-start", Offsets, true, on(hlo.OpSlice), sliceStart},
+	{"slice-stride", Offsets, true, on(hlo.OpSlice), sliceStride},
+	{"pad-shifted", Offsets, true, on(hlo.OpPad), shiftPadding},
+	{"window-shifted", Offsets, true, on(hlo.OpReduceWindow, hlo.OpConvolution, hlo.OpSelectAndScatter), shiftWindow},
+	{"rotated", Offsets, true, on(hlo.OpReshape, hlo.OpGather, hlo.OpDynamicSlice, hlo.OpConcatenate, hlo.OpReduce), rotate},
 
-	{"padding-value", Fills, true, wrongFill(hlo.OpPad, 1)},
-	{"reduce-identity", Fills, true, wrongFill(hlo.OpReduce, -1)},
-	{"window-identity", Fills, true, wrongFill(hlo.OpReduceWindow, -1)},
-	{"constant-off-by-one", Fills, true, wrongConstant},
+	{"padding-value", Fills, true, on(hlo.OpPad), wrongFill(hlo.OpPad, 1)},
+	{"reduce-identity", Fills, true, on(hlo.OpReduce), wrongFill(hlo.OpReduce, -1)},
+	{"window-identity", Fills, true, on(hlo.OpReduceWindow), wrongFill(hlo.OpReduceWindow, -1)},
+	{"constant-off-by-one", Fills, true, on(hlo.OpConstant), wrongConstant},
 
-	{"comparison-strict", Directions, true, direction(map[string]string{"LT": "LE", "LE": "LT", "GT": "GE", "GE": "GT"})},
-	{"comparison-reversed", Directions, true, direction(map[string]string{"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE", "EQ": "NE", "NE": "EQ"})},
-	{"opcode-wrong", Directions, true, wrongOpcode},
-	{"branches-swapped", Directions, true, swapBranches},
-	{"reduction-wrong", Directions, true, wrongReduction},
+	{"comparison-strict", Directions, true, on(hlo.OpCompare), direction(map[string]string{"LT": "LE", "LE": "LT", "GT": "GE", "GE": "GT"})},
+	{"comparison-reversed", Directions, true, on(hlo.OpCompare), direction(map[string]string{"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE", "EQ": "NE", "NE": "EQ"})},
+	{"opcode-wrong", Directions, true, nil, wrongOpcode},
+	{"branches-swapped", Directions, true, on(hlo.OpConditional), swapBranches},
+	{"reduction-wrong", Directions, true, on(hlo.OpReduce, hlo.OpReduceWindow), wrongReduction},
 
-	{"convert-lost", Converts, true, loseConvert},
-	{"narrow-round-trip", Converts, true, narrowTrip},
-	{"signedness-lost", Converts, true, wrongSign},
-	{"rounded-first", Converts, true, roundFirst},
+	{"convert-lost", Converts, true, on(hlo.OpConvert), loseConvert},
+	{"narrow-round-trip", Converts, true, nil, narrowTrip},
+	{"signedness-lost", Converts, true, on(hlo.OpConvert, hlo.OpCompare), wrongSign},
+	{"rounded-first", Converts, true, on(hlo.OpConvert), roundFirst},
 
-	{"nan-lost", Specials, true, loseNaN},
-	{"infinity-lost", Specials, true, loseInfinity},
-	{"negative-zero-lost", Specials, true, loseNegativeZero},
+	{"nan-lost", Specials, true, nil, loseNaN},
+	{"infinity-lost", Specials, true, nil, loseInfinity},
+	{"negative-zero-lost", Specials, true, nil, loseNegativeZero},
 
-	{"one-in-ten-thousand", Elements, true, func(s *site) bool { return s.in.Shape.Elems() >= 10000 && wrongAt(s, s.in.Shape.Elems()/3) }},
-	{"tail-element", Elements, true, func(s *site) bool { return s.in.Shape.Elems() >= 2 && wrongAt(s, s.in.Shape.Elems()-1) }},
-	{"first-element", Elements, true, func(s *site) bool { return s.in.Shape.Elems() >= 2 && wrongAt(s, 0) }},
+	{"one-in-ten-thousand", Elements, true, nil, func(s *site) bool { return s.in.Shape.Elems() >= 10000 && wrongAt(s, s.in.Shape.Elems()/3) }},
+	{"tail-element", Elements, true, nil, func(s *site) bool { return s.in.Shape.Elems() >= 2 && wrongAt(s, s.in.Shape.Elems()-1) }},
+	{"first-element", Elements, true, nil, func(s *site) bool { return s.in.Shape.Elems() >= 2 && wrongAt(s, 0) }},
 
-	{"dynamic-start-off-by-one", Indices, true, dynamicStart},
-	{"dynamic-clamp-lost", Indices, true, loseClamp},
-	{"gather-index-map", Indices, true, gatherMap},
-	{"gather-offset-dimensions", Indices, true, gatherOffsets},
-	{"scatter-index-map", Indices, true, scatterMap},
-	{"scatter-combiner", Indices, true, scatterCombiner},
+	{"dynamic-start-off-by-one", Indices, true, on(hlo.OpDynamicSlice, hlo.OpDynamicUpdateSlice), dynamicStart},
+	{"dynamic-clamp-lost", Indices, true, on(hlo.OpDynamicSlice, hlo.OpDynamicUpdateSlice), loseClamp},
+	{"gather-index-map", Indices, true, on(hlo.OpGather), gatherMap},
+	{"gather-offset-dimensions", Indices, true, on(hlo.OpGather), gatherOffsets},
+	{"scatter-index-map", Indices, true, on(hlo.OpScatter), scatterMap},
+	{"scatter-combiner", Indices, true, on(hlo.OpScatter), scatterCombiner},
 
-	{"dot-contracting", Dots, true, dotContracting},
-	{"convolution-kernel-dimensions", Dots, true, convolutionKernel},
-	{"window-reversal", Dots, true, reverseWindow},
+	{"dot-contracting", Dots, true, on(hlo.OpDot), dotContracting},
+	{"convolution-kernel-dimensions", Dots, true, on(hlo.OpConvolution), convolutionKernel},
+	{"window-reversal", Dots, true, on(hlo.OpConvolution), reverseWindow},
 
-	{"update-lost", Aliases, true, loseUpdate},
-	{"update-replaces-all", Aliases, true, swapUpdate},
+	{"update-lost", Aliases, true, on(hlo.OpDynamicUpdateSlice, hlo.OpScatter), loseUpdate},
+	{"update-replaces-all", Aliases, true, on(hlo.OpDynamicUpdateSlice), swapUpdate},
 }, precisionKinds()...)
+
+func on(ops ...hlo.Opcode) []hlo.Opcode { return ops }
 
 // precisionKinds lose 1 to 8 bits of the significand.
 func precisionKinds() []Kind {
 	var out []Kind
 	for bits := range 8 {
-		out = append(out, Kind{fmt.Sprintf("%d-bits-lost", bits+1), Precision, false, func(s *site) bool { return losePrecision(s, bits+1) }})
+		out = append(out, Kind{fmt.Sprintf("%d-bits-lost", bits+1), Precision, false, nil, func(s *site) bool { return losePrecision(s, bits+1) }})
 	}
 	return out
 }

@@ -12,6 +12,7 @@ package defects
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/passgate/passgate/hlo"
 )
@@ -45,6 +46,8 @@ type Kind struct {
 	// Exact says that the mistake puts other values in place of the right ones,
 	// not less accurate ones.
 	Exact bool
+	// ops are the opcodes at which it can be made; nil is any.
+	ops []hlo.Opcode
 	// plant makes the mistake at a site; false if it cannot be made there, and
 	// then the module is not used any more.
 	plant func(s *site) bool
@@ -81,7 +84,8 @@ func (d Defect) String() string {
 type Plant struct {
 	Module *hlo.Module
 	// Names are the instructions that are wrong now: the one at which the
-	// mistake was made and those that it added.
+	// mistake was made and those that it added; where it is gone, those that
+	// read it.
 	Names []string
 	// Callers are the instructions that call the computation of the site,
 	// where that is the scalar computation of a reduction, scatter or the like,
@@ -109,6 +113,9 @@ func (d Defect) Apply(m *hlo.Module) (p Plant, ok bool) {
 // At makes the mistake at one instruction, given by the index of its
 // computation and its own; ok is false if it cannot be made there.
 func At(m *hlo.Module, k Kind, computation, instruction int) (p Plant, ok bool) {
+	if op := m.Computations[computation].Instructions[instruction].Op; k.ops != nil && !slices.Contains(k.ops, op) {
+		return Plant{}, false
+	}
 	m = m.Clone()
 	s := &site{m: m, c: m.Computations[computation]}
 	s.in = s.c.Instructions[instruction]
@@ -120,6 +127,9 @@ func At(m *hlo.Module, k Kind, computation, instruction int) (p Plant, ok bool) 
 		return Plant{}, false
 	}
 	p = Plant{Module: m, Names: s.names}
+	if m.Instruction(s.names[0]) == nil {
+		p.Names = append(p.Names, s.rewired...)
+	}
 	for _, c := range m.Computations {
 		for _, in := range c.Instructions {
 			for _, called := range in.Called {

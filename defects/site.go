@@ -14,6 +14,8 @@ type site struct {
 	in    *hlo.Instruction
 	last  *hlo.Instruction // the last one added behind in
 	names []string         // in's, then those of the added ones
+	// rewired read something else in in's place.
+	rewired []string
 }
 
 // used reports whether another instruction reads the site's.
@@ -68,6 +70,7 @@ func (s *site) replace(with *hlo.Instruction) bool {
 		for i, o := range in.Operands {
 			if o == s.in {
 				in.Operands[i] = with
+				s.rewired = append(s.rewired, in.Name)
 			}
 		}
 	}

@@ -25,6 +25,7 @@ import (
 //	special  a mix of random with NaN, infinities, signed zeros, subnormals, and the extremes of the type
 //	near     VALUE is a list V,V,...: half of the elements are one of them, the others one step above or below,
 //	         or of the other sign (real types only)
+//	edges    those special values in turn, from number seed on: as many elements as there are values hold each once
 //
 // index=N says that integers are used as an index into N elements: lattice
 // stays inside [0, N), random leaves it once in 8 draws, special once in 2.
@@ -151,7 +152,7 @@ func (g Generator) String() string {
 		b.WriteString(" " + g.Value)
 	case "near":
 		fmt.Fprintf(&b, " %s seed=%d", g.Value, g.Seed)
-	case "lattice", "random", "special":
+	case "lattice", "random", "special", "edges":
 		fmt.Fprintf(&b, " seed=%d", g.Seed)
 	}
 	if g.Index != 0 {
@@ -193,6 +194,10 @@ func (g Generator) Generate() *hlo.Literal {
 		return lit
 	}
 	switch {
+	case g.Kind == "edges":
+		for i := range n {
+			d.edge(lit, i, g.Seed+uint64(i))
+		}
 	case g.Type == hlo.Pred:
 		for i := range n {
 			lit.SetInt(i, int64(d.below(2)))
@@ -323,6 +328,33 @@ func (d *draws) integer() int64 {
 	return d.t.Canonical(v)
 }
 
+// edge stores special value number k.
+func (d *draws) edge(lit *hlo.Literal, i int64, k uint64) {
+	at := func(n int) int { return int(k % uint64(n)) }
+	switch {
+	case d.t == hlo.Pred:
+		lit.SetInt(i, int64(k&1))
+	case d.count != 0:
+		lit.SetInt(i, d.inside(d.count+1))
+	case d.index != 0:
+		edges := append([]int64{d.t.Canonical(d.index - 1), d.t.Canonical(d.index)}, d.extremes...)
+		lit.SetInt(i, edges[at(len(edges))])
+	case d.t.IsInteger():
+		lit.SetInt(i, d.extremes[at(len(d.extremes))])
+	case d.t.IsComplex():
+		setComplex(lit, i, d.specials[at(len(d.specials))], d.specials[(at(len(d.specials))*5+1)%len(d.specials)])
+	default:
+		lit.SetFloat(i, d.specials[at(len(d.specials))])
+	}
+}
+
+// edges is the number of special values of a type.
+func edges(t hlo.PrimitiveType) int64 {
+	d := &draws{t: t}
+	d.prepare()
+	return int64(max(len(d.specials), len(d.extremes)+2))
+}
+
 // inside is in [0, n), as far as the type goes.
 func (d *draws) inside(n int64) int64 {
 	if _, hi := integerRange(d.t); hi >= 0 && hi < n-1 {
@@ -359,6 +391,12 @@ func (d *draws) float() float64 {
 	return v
 }
 
+func inputSeed(seed uint64, name, kind string, param, leaf int) uint64 {
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%d\x00%s\x00%s\x00%d\x00%d", seed, name, kind, param, leaf)
+	return h.Sum64() >> 32
+}
+
 // Stream is one set of inputs of a case.
 type Stream struct {
 	// Name is own (the case's own inputs, or a program without parameters),
@@ -376,6 +414,7 @@ const (
 	LatticeStream = "lattice"
 	RandomStream  = "random"
 	SpecialStream = "special"
+	EdgeStream    = "edges" // of EdgeStreams, with a number
 )
 
 // Streams are the case's own inputs, if it has any, and the three generated
@@ -396,6 +435,50 @@ func (c *Case) Streams(seed uint64) []Stream {
 		s := Stream{Name: kind}
 		for i, p := range params {
 			lit, text := generateFor(c.Name, kind, seed, i, p, roles)
+			s.Inputs = append(s.Inputs, lit)
+			s.Lines = append(s.Lines, text)
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// maxEdgeStreams bounds EdgeStreams: what scalars would need is left to the
+// special stream.
+const maxEdgeStreams = 6
+
+// maxEdgeElements bounds the programs with EdgeStreams: for larger ones the
+// special stream holds every special value already.
+const maxEdgeElements = 4096
+
+// EdgeStreams give every special value to every parameter of a small program,
+// where the special stream, which draws them, holds but a few: as many streams
+// as it takes, at most maxEdgeStreams, named edges-1 and so on. They cost an
+// evaluation each, and are meant for where nothing is executed.
+func (c *Case) EdgeStreams(seed uint64) []Stream {
+	params := c.Params()
+	if len(params) == 0 || !generable(params) {
+		return nil
+	}
+	count, total := int64(0), int64(0)
+	for _, p := range params {
+		for _, leaf := range p.Leaves() {
+			n := leaf.Elems()
+			total += n
+			if n > 0 {
+				count = max(count, (edges(leaf.Type)+n-1)/n)
+			}
+		}
+	}
+	if total > maxEdgeElements {
+		return nil
+	}
+	roles := parameterRoles(c.Module)
+	var out []Stream
+	for k := range min(count, maxEdgeStreams) {
+		s := Stream{Name: fmt.Sprintf("%s-%d", EdgeStream, k+1)}
+		for i, p := range params {
+			lit, text := generateFor(c.Name, EdgeStream, seed+uint64(k), i, p, roles)
 			s.Inputs = append(s.Inputs, lit)
 			s.Lines = append(s.Lines, text)
 		}
@@ -432,9 +515,10 @@ func generateFor(name, kind string, seed uint64, param int, shape *hlo.Shape, ro
 			}
 			return lit
 		}
-		h := fnv.New64a()
-		fmt.Fprintf(h, "%d\x00%s\x00%s\x00%d\x00%d", seed, name, kind, param, leaf)
-		g := Generator{Kind: kind, Type: s.Type, Dims: s.Dims, Seed: h.Sum64() >> 32}
+		g := Generator{Kind: kind, Type: s.Type, Dims: s.Dims, Seed: inputSeed(seed, name, kind, param, leaf)}
+		if kind == EdgeStream { // streams with neighbouring seeds continue each other; parameters are out of step
+			g.Seed = inputSeed(0, name, kind, param, leaf)%64 + seed*uint64(max(s.Elems(), 1))
+		}
 		if s.Type.IsInteger() {
 			r := roles[leafKey{param, leaf}]
 			g.Index, g.Count = r.index, r.count

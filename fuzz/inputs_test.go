@@ -251,3 +251,48 @@ func TestStreamsDependOnSeedAndName(t *testing.T) {
 		t.Errorf("%s gives other values", a[1].Lines[0])
 	}
 }
+
+// The edge streams of a small program hold every special value of its types
+// at least once, and leave out what the special stream holds anyway.
+func TestEdgeStreamsHoldEverySpecialValue(t *testing.T) {
+	c, err := fuzz.ReadModule("m.hlo", []byte("HloModule m\nENTRY e {\n  x = f32[5] parameter(0)\n  y = s32[8] parameter(1)\n  z = f32[5] negate(x)\n  ROOT t = (f32[5], s32[8]) tuple(z, y)\n}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := [2]map[uint64]bool{{}, {}}
+	streams := c.EdgeStreams(7)
+	for _, s := range streams {
+		for p, l := range s.Inputs {
+			for i := range l.Shape.Elems() {
+				seen[p][l.Bits(i)] = true
+			}
+		}
+		if again, err := fuzz.ReadCase("m.case", c.WithInputs(s.Inputs, s.Lines, "").Format()); err != nil || !bytes.Equal(again.Inputs[0].Raw, s.Inputs[0].Raw) {
+			t.Errorf("%s: %v does not give the same inputs again (%v)", s.Name, s.Lines, err)
+		}
+	}
+	for _, want := range []float32{0, float32(math.Copysign(0, -1)), float32(math.Inf(1)), float32(math.Inf(-1)), math.MaxFloat32, math.SmallestNonzeroFloat32} {
+		if !seen[0][uint64(math.Float32bits(want))] {
+			t.Errorf("no %v in %d streams", want, len(streams))
+		}
+	}
+	nan := false
+	for b := range seen[0] {
+		nan = nan || math.IsNaN(float64(math.Float32frombits(uint32(b))))
+	}
+	if !nan {
+		t.Error("no NaN")
+	}
+	for _, want := range []uint32{1 << 31, 1<<31 - 1, math.MaxUint32, 0, 1} {
+		if !seen[1][uint64(want)] {
+			t.Errorf("no %d", int32(want))
+		}
+	}
+	large, err := fuzz.ReadModule("m.hlo", []byte("HloModule m\nENTRY e {\n  x = f32[5000] parameter(0)\n  ROOT z = f32[5000] negate(x)\n}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(large.EdgeStreams(7)); n != 0 {
+		t.Errorf("%d edge streams of a large program", n)
+	}
+}

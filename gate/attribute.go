@@ -7,6 +7,7 @@ import (
 	"github.com/passgate/passgate/hlo/eval"
 	"github.com/passgate/passgate/triage"
 	"github.com/passgate/passgate/xla/builds"
+	"github.com/passgate/passgate/xla/worker"
 )
 
 // codeGeneration is the name of everything behind the HLO passes.
@@ -55,7 +56,10 @@ func (k *caseRun) attribute(ctx context.Context, f *observedFinding) {
 			from = before.Module
 		}
 		f.Step = stepText(from, after.Module)
-		f.locate(v.Guilty(), func() (*triage.Location, error) { return triage.Place(ctx, from, after.Module, args, o) })
+		step := slices.IndexFunc(trail.States, func(s triage.State) bool { return s.Number == after.Number && s.Key == after.Key })
+		f.locate(v.Guilty(), func() (*triage.Location, error) {
+			return place(ctx, trail, k.otherTrail(ctx, f, r), step, from, args, o)
+		})
 	})
 	if f.Pass != nil || v.Unknown > 0 || trail.Optimised == nil {
 		return
@@ -102,6 +106,23 @@ func (f *Finding) locate(s *triage.Step, whole func() (*triage.Location, error))
 		Computation: loc.Computation.Name, Opcode: loc.Before.Op.String(), After: loc.After.Name, AfterOpcode: loc.After.Op.String(),
 		Source: loc.Source, LegalBefore: loc.Where.Before, LegalAfter: loc.Where.After,
 	}
+}
+
+// otherTrail is what the passes of the build that is right made of the program;
+// nil if there is none.
+func (k *caseRun) otherTrail(ctx context.Context, f *observedFinding, r worker.Request) *triage.Trail {
+	right := k.run.cfg.Base
+	if k.guiltySide(f) == right {
+		right = k.run.cfg.Head
+	}
+	if f.Status != New && f.Status != Fixed || k.guiltySide(f) == right {
+		return nil
+	}
+	t, err := triage.NewTrail(ctx, k.run.cfg.Runner, right, k.c.Module, r)
+	if err != nil {
+		return nil
+	}
+	return t
 }
 
 // guiltySide is the build that shows the finding.

@@ -211,7 +211,7 @@ func (r *run) workPasses(ctx context.Context, c *fuzz.Case) caseReport {
 	if k.base, err = encode(c); err != nil {
 		return stop(CaseUnsupported, Unsupported, "cannot be written as a proto: "+err.Error())
 	}
-	why := k.ask(ctx, c.Streams(r.cfg.Seed), &report)
+	why := k.ask(ctx, slices.Concat(c.Streams(r.cfg.Seed), c.EdgeStreams(r.cfg.Seed)), &report)
 	if ctx.Err() != nil {
 		return stop(CaseSkipped, Skipped, "interrupted")
 	}
@@ -395,7 +395,9 @@ func (k *caseRun) passFinding(ctx context.Context, p, other *passSide, step int,
 	before, after := p.around(step)
 	f.Step = stepText(before, after)
 	args := values(streams[w.InputSet].Inputs)
-	f.locate(s, func() (*triage.Location, error) { return triage.Place(ctx, before, after, args, passOptions) })
+	f.locate(s, func() (*triage.Location, error) {
+		return place(ctx, p.trail, other.trail, step, before, args, passOptions)
+	})
 	k.crossExamine(ctx, &f, before, after, streams[w.InputSet].Inputs)
 	return f
 }

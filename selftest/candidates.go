@@ -11,6 +11,7 @@ import (
 	"github.com/passgate/passgate/hlo/eval"
 	"github.com/passgate/passgate/triage"
 	"github.com/passgate/passgate/xla/builds"
+	"github.com/passgate/passgate/xla/dump"
 	"github.com/passgate/passgate/xla/worker"
 )
 
@@ -70,11 +71,11 @@ func (t *tester) survey(ctx context.Context) []*ground {
 		if len(g.inputs) == 0 {
 			continue
 		}
-		program := c.Module
+		whole := c.Module
 		if t.cfg.Build.Kind == builds.Executable {
-			program = triage.Stopped(c.Module)
+			whole = triage.Stopped(c.Module)
 		}
-		data, err := hlo.MarshalModule(program)
+		data, err := hlo.MarshalModule(whole)
 		if err != nil {
 			continue
 		}
@@ -86,13 +87,46 @@ func (t *tester) survey(ctx context.Context) []*ground {
 		if err != nil || v.Guilty() != nil || v.Unknown > 0 {
 			continue // a defect could not be told from what the build does by itself
 		}
+		if !t.survives(ctx, c) {
+			continue
+		}
 		g.layout = slices.IndexFunc(g.trail.States, func(s triage.State) bool { return s.Key.Pass == layoutPass })
 		if g.layout < 0 {
 			g.layout = len(g.trail.States)
 		}
+		if t.transforms {
+			g.stages(ctx, t, data)
+		}
 		out = append(out, g)
 	}
 	return out
+}
+
+// stages adds the modules at which the build calls transforms to the states.
+func (g *ground) stages(ctx context.Context, t *tester, program []byte) {
+	for _, route := range []Route{BeforeScheduler, AfterScheduler} {
+		r := worker.Request{Program: program, Format: worker.HLO, Options: comparisonFlags, CompileOnly: true, Transform: &worker.Transform{Stage: stages[route]}}
+		out := t.cfg.Runner.Do(ctx, t.cfg.Build, r)
+		m, err := hlo.UnmarshalModule(out.Seen)
+		if out.Seen == nil || err != nil {
+			continue
+		}
+		triage.RemoveStop(m)
+		g.trail.States = append(g.trail.States, triage.State{Key: dump.Key{Pipeline: string(route), Pass: transformPass}, Module: m})
+	}
+}
+
+// routes are the ways to go on from a state, the most faithful first.
+func (t *tester) routes(g *ground, state int) []Route {
+	switch key := g.trail.States[state].Key; {
+	case key.Pass == transformPass:
+		return []Route{Route(key.Pipeline)}
+	case state < g.layout:
+		return []Route{Again}
+	case t.cfg.Build.Kind == builds.Executable && t.cfg.Resumes:
+		return []Route{Resume, Backend}
+	}
+	return []Route{Backend}
 }
 
 // comparisonFlags are those of the gate's comparison stream (DESIGN section 4).
@@ -108,12 +142,19 @@ func (g *ground) first(i int) bool {
 	return slices.IndexFunc(g.trail.States, func(s triage.State) bool { return s.Key.Pass == key.Pass && s.Key.Pipeline == key.Pipeline }) == i
 }
 
+// program is the index of the state before all passes.
+const program = -1
+
 // value evaluates a state on the proof's inputs.
 func (g *ground) value(ctx context.Context, i int) []*eval.Value {
 	if v, ok := g.values[i]; ok {
 		return v
 	}
-	v := g.evaluate(ctx, g.trail.States[i].Module)
+	m := g.trail.Before
+	if i != program {
+		m = g.trail.States[i].Module
+	}
+	v := g.evaluate(ctx, m)
 	g.values[i] = v
 	return v
 }
@@ -129,23 +170,24 @@ func (g *ground) evaluate(ctx context.Context, m *hlo.Module) []*eval.Value {
 }
 
 // prove looks for an element whose legal sets before and after the mistake
-// have no value in common, and that rests on no contested semantics.
+// have no value in common, and that rests on no contested semantics in the
+// program itself.
 func (g *ground) prove(ctx context.Context, state int, wrong *hlo.Module) (before, after string, ok bool) {
-	right := g.value(ctx, state)
+	right, original := g.value(ctx, state), g.value(ctx, program)
 	for k, v := range g.evaluate(ctx, wrong) {
-		if v == nil || right[k] == nil {
+		if v == nil || right[k] == nil || original[k] == nil {
 			continue
 		}
-		a, b := leaves(right[k]), leaves(v)
-		if len(a) != len(b) {
+		a, b, o0 := leaves(right[k]), leaves(v), leaves(original[k])
+		if len(a) != len(b) || len(a) != len(o0) {
 			continue
 		}
 		for o := range a {
-			if a[o].Type != b[o].Type || a[o].Len() != b[o].Len() {
+			if a[o].Type != b[o].Type || a[o].Len() != b[o].Len() || a[o].Len() != o0[o].Len() {
 				continue
 			}
 			for i := range a[o].Len() {
-				if a[o].Meets(b[o], i) == eval.Out && a[o].At(i).Contest == 0 {
+				if a[o].Meets(b[o], i) == eval.Out && o0[o].At(i).Contest == 0 {
 					return a[o].LegalSet(i), b[o].LegalSet(i), true
 				}
 			}
@@ -247,14 +289,7 @@ func (t *tester) plant(ctx context.Context, g *ground, state int, kind defects.K
 			t.unproved++
 			continue
 		}
-		routes := []Route{Again}
-		if state >= g.layout {
-			routes = []Route{Resume, Backend}
-			if t.cfg.Build.Kind == builds.CompileOnly || !t.resumes {
-				routes = []Route{Backend}
-			}
-		}
-		for _, route := range routes {
+		for _, route := range t.routes(g, state) {
 			if t.accepts(ctx, g, d, route) {
 				seen[d.String()] = true
 				return &Planted{Defect: d, Case: g.c, Route: route, Names: slices.Concat(p.Names, p.Callers), Before: before, After: after}
@@ -265,33 +300,55 @@ func (t *tester) plant(ctx context.Context, g *ground, state int, kind defects.K
 	return nil
 }
 
+// survives reports whether the build compiles and runs a program, where it can
+// run any.
+func (t *tester) survives(ctx context.Context, c *fuzz.Case) bool {
+	if t.cfg.Build.Kind != builds.Executable || t.cfg.PassesOnly {
+		return true
+	}
+	data, err := hlo.MarshalModule(c.Module)
+	if err != nil {
+		return false
+	}
+	r, ok := t.executed(c, data)
+	return ok && t.cfg.Runner.Do(ctx, t.cfg.Build, r).Status == worker.OK
+}
+
+// executed is a request that runs a program once on its first inputs.
+func (t *tester) executed(c *fuzz.Case, program []byte) (worker.Request, bool) {
+	s := c.Streams(t.cfg.Seed)
+	if len(s) == 0 {
+		return worker.Request{}, false
+	}
+	var set []worker.Array
+	for _, l := range s[0].Inputs {
+		set = append(set, worker.Array{Type: int32(l.Shape.Type), Dims: l.Shape.Dims, Data: l.Raw})
+	}
+	return worker.Request{Program: program, Format: worker.HLO, Options: comparisonFlags, Inputs: [][]worker.Array{set}}, true
+}
+
 // accepts reports whether the build takes the planted module.
 func (t *tester) accepts(ctx context.Context, g *ground, d defects.Defect, route Route) bool {
 	c := NewComposite(t.cfg.Runner, t.cfg.Build, d, route, t.cfg.TempDir)
 	if route == Backend && t.cfg.Build.Kind == builds.CompileOnly {
 		return true // nothing is left to compile
 	}
-	program := g.c.Module
-	stop := t.cfg.Build.Kind == builds.Executable && route != Backend
-	if stop {
-		program = triage.Stopped(program)
+	whole := g.c.Module
+	_, late := stages[route]
+	late = (late || route == Backend) && t.cfg.Build.Kind == builds.Executable
+	if t.cfg.Build.Kind == builds.Executable && !late {
+		whole = triage.Stopped(whole)
 	}
-	data, err := hlo.MarshalModule(program)
+	data, err := hlo.MarshalModule(whole)
 	if err != nil {
 		return false
 	}
 	r := worker.Request{Program: data, Format: worker.HLO, Options: comparisonFlags, CompileOnly: true}
-	if route == Backend { // it must get through code generation
-		s := g.c.Streams(t.cfg.Seed)
-		if len(s) == 0 {
+	if late { // it must get through code generation
+		var ok bool
+		if r, ok = t.executed(g.c, data); !ok {
 			return false
 		}
-		r.CompileOnly = false
-		var set []worker.Array
-		for _, l := range s[0].Inputs {
-			set = append(set, worker.Array{Type: int32(l.Shape.Type), Dims: l.Shape.Dims, Data: l.Raw})
-		}
-		r.Inputs = [][]worker.Array{set}
 	}
 	out := c.Do(ctx, c.Head, r)
 	trail := triage.Trail{Outcome: out}

@@ -19,6 +19,7 @@ import (
 	"github.com/passgate/passgate/triage"
 	"github.com/passgate/passgate/xla/builds"
 	"github.com/passgate/passgate/xla/dump"
+	"github.com/passgate/passgate/xla/pjrt"
 	"github.com/passgate/passgate/xla/worker"
 )
 
@@ -32,7 +33,17 @@ const (
 	Resume Route = "resumed behind the step"
 	// Backend generates code for it as it is (run_backend_only).
 	Backend Route = "code generation only"
+	// BeforeScheduler and AfterScheduler let the build itself call the change
+	// in the middle of its pipeline (PJRT's XlaTransform extension).
+	BeforeScheduler Route = "transform before the scheduler"
+	AfterScheduler  Route = "transform after the scheduler"
 )
+
+// stages are the routes through the extension.
+var stages = map[Route]pjrt.Stage{BeforeScheduler: pjrt.PreScheduler, AfterScheduler: pjrt.PostScheduler}
+
+// transformPass is the pass by which a build's dumps show a transform.
+const transformPass = "apply-xla-transforms"
 
 // layoutPass is the pass behind which a module cannot go through the whole
 // pipeline again (xla-facts: bitcasts are refused).
@@ -135,6 +146,10 @@ func (c *Composite) do(ctx context.Context, b *builds.Build, r worker.Request, r
 	if !at.fired {
 		return run(ctx, b, r)
 	}
+	if stage, ok := stages[c.Route]; ok {
+		r.Transform = &worker.Transform{Stage: stage, Module: at.program}
+		return run(ctx, b, r)
+	}
 	into := r.DumpDir
 	if r.CompileOnly && c.Route == Backend {
 		// No pass is left to run.
@@ -219,8 +234,13 @@ func (c *Composite) takeApart(ctx context.Context, b *builds.Build, r worker.Req
 			return &cut{err: err}
 		}
 	}
-	at := c.find(ctx, b, whole)
-	if at.err == nil && !whole.DumpAll && len(at.steps) == 0 {
+	var at *cut
+	if stage, ok := stages[c.Route]; ok {
+		at = c.look(ctx, b, whole, stage)
+	} else {
+		at = c.find(ctx, b, whole)
+	}
+	if _, ok := stages[c.Route]; !ok && at.err == nil && !whole.DumpAll && len(at.steps) == 0 {
 		// The pass changed nothing: where it ran is seen with a dump of every pass.
 		whole.DumpAll = true
 		at = c.find(ctx, b, whole)
@@ -238,6 +258,25 @@ func (c *Composite) takeApart(ctx context.Context, b *builds.Build, r worker.Req
 		if at.program, err = hlo.MarshalModule(planted); err != nil {
 			return &cut{err: err}
 		}
+	}
+	return at
+}
+
+// look compiles and takes the module at a stage.
+func (c *Composite) look(ctx context.Context, b *builds.Build, r worker.Request, stage pjrt.Stage) *cut {
+	r.Transform = &worker.Transform{Stage: stage}
+	at := &cut{outcome: c.Runner.Do(ctx, b, r)}
+	if at.outcome.Status == worker.Infrastructure {
+		at.err = at.outcome.Err
+		return at
+	}
+	m, err := hlo.UnmarshalModule(at.outcome.Seen)
+	if at.outcome.Seen == nil || err != nil {
+		return at
+	}
+	if planted, ok := c.Change(m); ok {
+		at.program, at.err = hlo.MarshalModule(planted)
+		at.fired = at.err == nil
 	}
 	return at
 }

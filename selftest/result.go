@@ -83,7 +83,7 @@ type Rate struct {
 	Interval [2]float64 `json:"interval"`
 }
 
-func rate(hits, of int) Rate { return Rate{of, hits, wilson(hits, of)} }
+func rate(hits, of int) Rate { return Rate{of, hits, Wilson(hits, of)} }
 
 // Share is Hits/Of, 1 for none.
 func (r Rate) Share() float64 {
@@ -93,9 +93,9 @@ func (r Rate) Share() float64 {
 	return float64(r.Hits) / float64(r.Of)
 }
 
-// wilson is the 95 % score interval of a proportion (E. Wilson, JASA 22, 1927);
+// Wilson is the 95 % score interval of a proportion (E. Wilson, JASA 22, 1927);
 // [0, 1] without data.
-func wilson(k, n int) [2]float64 {
+func Wilson(k, n int) [2]float64 {
 	if n == 0 {
 		return [2]float64{0, 1}
 	}

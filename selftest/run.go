@@ -11,6 +11,7 @@ import (
 	"github.com/passgate/passgate/gate"
 	"github.com/passgate/passgate/hlo"
 	"github.com/passgate/passgate/xla/builds"
+	"github.com/passgate/passgate/xla/pjrt"
 )
 
 // Config are the settings of a self-test. Fields without a comment on their
@@ -51,8 +52,9 @@ type Config struct {
 const maxInstructions = 400
 
 type tester struct {
-	cfg     Config
-	resumes bool
+	cfg Config
+	// transforms says that the build has the extension.
+	transforms bool
 	// unproved plants changed no legal set, refused ones were not accepted by
 	// the build.
 	unproved, refused int
@@ -62,12 +64,13 @@ type tester struct {
 // infrastructure failure.
 func Run(ctx context.Context, cfg Config) (*Result, error) {
 	start := cfg.Now()
-	t := &tester{cfg: cfg, resumes: cfg.Resumes}
+	t := &tester{cfg: cfg}
 	info, err := cfg.Runner.Describe(ctx, cfg.Build)
 	if err != nil {
 		return nil, fmt.Errorf("build %s does not start: %w", cfg.Build.Spec, err)
 	}
 	res := &Result{Schema: Schema, Seed: cfg.Seed, Build: gate.Build{Spec: cfg.Build.Spec.String(), ID: cfg.Build.ID, Kind: string(cfg.Build.Kind), Platform: info.Platform, API: info.API}}
+	t.transforms = slices.Contains(info.Extensions, pjrt.XlaTransform)
 	grounds := t.survey(ctx)
 	res.Programs = len(grounds)
 	planted := t.choose(ctx, grounds, cfg.Defects)
@@ -188,7 +191,7 @@ func (o *Outcome) judge(res *gate.Result) {
 func (o *Outcome) take(f gate.Finding) {
 	o.FoundClass, o.Witnesses, o.Minimal, o.MinimalText = f.Class, f.Witnesses, f.Instructions, f.Minimal
 	o.Blamed = f.Pass
-	o.RightStep = f.Pass != nil && f.Pass.Name == o.Step.Name && f.Pass.Pipeline == o.Step.Pipeline
+	o.RightStep = f.Pass != nil && f.Pass.Name == o.Step.Name && (f.Pass.Pipeline == o.Step.Pipeline || o.Step.Name == transformPass)
 	o.BlamedInstruction = []string{f.Instruction}
 	if f.Location != nil {
 		o.BlamedInstruction = append(o.BlamedInstruction, f.Location.After)
@@ -226,13 +229,7 @@ func (t *tester) nullPlaces(grounds []*ground, n int) []nullPlace {
 // null runs the gate on a build that is taken apart and left as it is.
 func (t *tester) null(ctx context.Context, p nullPlace, i int) NullOutcome {
 	key := p.g.trail.States[p.state].Key
-	route := Again
-	if p.state >= p.g.layout {
-		route = Backend
-		if t.resumes {
-			route = Resume
-		}
-	}
+	route := t.routes(p.g, p.state)[0]
 	c := &Composite{Runner: t.cfg.Runner, Build: t.cfg.Build, Head: Marked(t.cfg.Build, "nothing after "+key.Pipeline+"/"+key.Pass),
 		Pipeline: key.Pipeline, Pass: key.Pass, Route: route, TempDir: t.cfg.TempDir,
 		Change: func(m *hlo.Module) (*hlo.Module, bool) { return m, true }}

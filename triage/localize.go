@@ -39,7 +39,7 @@ func Localize(ctx context.Context, before, after *hlo.Module, args []*eval.Value
 	if err != nil {
 		return nil, err
 	}
-	l := localizer{b, a, map[[2]*hlo.Instruction]bool{}}
+	l := localizer{before, b, a, map[[2]*hlo.Instruction]bool{}}
 	// The first executed instruction that exists on both sides and changed.
 	for _, in := range a.order {
 		if old := b.byName[in.Name]; old != nil && old.Op == in.Op && l.differ(old, in) != nil {
@@ -56,13 +56,22 @@ func Localize(ctx context.Context, before, after *hlo.Module, args []*eval.Value
 // that it was executed.
 type recording struct {
 	values map[*hlo.Instruction]*eval.Value
+	// later are the values of the executions behind the first, in loops.
+	later  map[*hlo.Instruction][]*eval.Value
 	order  []*hlo.Instruction
 	byName map[string]*hlo.Instruction
 	home   map[*hlo.Instruction]*hlo.Computation
 }
 
+// maxLater bounds the executions of an instruction that are compared: loops of
+// small programs end sooner, and what is wrong in the long ones shows early.
+const maxLater = 64
+
+// maxLaterElements bounds the arrays that are kept for each execution.
+const maxLaterElements = 4096
+
 func record(ctx context.Context, m *hlo.Module, args []*eval.Value, o eval.Options) (*recording, error) {
-	r := &recording{values: map[*hlo.Instruction]*eval.Value{}, byName: map[string]*hlo.Instruction{}, home: map[*hlo.Instruction]*hlo.Computation{}}
+	r := &recording{values: map[*hlo.Instruction]*eval.Value{}, later: map[*hlo.Instruction][]*eval.Value{}, byName: map[string]*hlo.Instruction{}, home: map[*hlo.Instruction]*hlo.Computation{}}
 	for _, c := range m.Computations {
 		for _, in := range c.Instructions {
 			r.byName[in.Name] = in
@@ -73,6 +82,8 @@ func record(ctx context.Context, m *hlo.Module, args []*eval.Value, o eval.Optio
 		if _, seen := r.values[in]; !seen {
 			r.values[in] = v
 			r.order = append(r.order, in)
+		} else if len(r.later[in]) < maxLater && in.Shape.IsArray() && in.Shape.Elems() <= maxLaterElements {
+			r.later[in] = append(r.later[in], v)
 		}
 	}
 	_, err := eval.Run(ctx, m, args, o)
@@ -80,6 +91,7 @@ func record(ctx context.Context, m *hlo.Module, args []*eval.Value, o eval.Optio
 }
 
 type localizer struct {
+	beforeModule  *hlo.Module
 	before, after *recording
 	visited       map[[2]*hlo.Instruction]bool
 }
@@ -93,6 +105,12 @@ func (l *localizer) differ(b, a *hlo.Instruction) *Divergence {
 	}
 	var s Step
 	compare(&s, 0, x, y, nil)
+	for i, x := range l.before.later[b] {
+		if s.Where != nil || i >= len(l.after.later[a]) {
+			break
+		}
+		compare(&s, 0, x, l.after.later[a][i], nil)
+	}
 	return s.Where
 }
 
@@ -118,19 +136,27 @@ func (l *localizer) descend(b, a *hlo.Instruction) *Location {
 }
 
 // operand finds a differing pair among the operands. Where an operand still
-// exists but another instruction that was there before is read in its place,
-// nothing was rewritten below: the instruction itself is the place. One that
-// is new was put in between, and is what to look at.
+// exists but something else is read in its place, nothing was rewritten below
+// and the instruction itself is the place, unless all that happened to it is
+// that a new instruction was put in between: then that is what to look at.
 func (l *localizer) operand(b, a *hlo.Instruction) (*hlo.Instruction, *hlo.Instruction) {
-	if b.Op == a.Op && len(b.Operands) == len(a.Operands) {
-		for i := range b.Operands {
-			now := l.after.byName[b.Operands[i].Name]
-			if now != nil && now != a.Operands[i] && l.before.byName[a.Operands[i].Name] != nil {
+	if b.Op != a.Op || len(b.Operands) != len(a.Operands) {
+		return nil, nil
+	}
+	rewired := 0
+	for i := range b.Operands {
+		if b.Operands[i].Name != a.Operands[i].Name {
+			rewired++
+		}
+	}
+	for i := range b.Operands {
+		if now := l.after.byName[b.Operands[i].Name]; now != nil && now != a.Operands[i] {
+			if rewired > 1 || l.before.byName[a.Operands[i].Name] != nil {
 				continue
 			}
-			if l.fresh(b.Operands[i], a.Operands[i]) {
-				return b.Operands[i], a.Operands[i]
-			}
+		}
+		if l.fresh(b.Operands[i], a.Operands[i]) {
+			return b.Operands[i], a.Operands[i]
 		}
 	}
 	return nil, nil
@@ -152,11 +178,20 @@ func (l *localizer) called(b, a *hlo.Instruction) (*hlo.Instruction, *hlo.Instru
 				return old, in
 			}
 		}
+		if l.moved(b.Called[i], a.Called[i]) {
+			continue // another one is called: the instruction itself is the place
+		}
 		if l.fresh(b.Called[i].Root, a.Called[i].Root) {
 			return b.Called[i].Root, a.Called[i].Root
 		}
 	}
 	return nil, nil
+}
+
+// moved reports whether a computation that was there before is called in the
+// place of another one.
+func (l *localizer) moved(b, a *hlo.Computation) bool {
+	return a.Name != b.Name && l.beforeModule.Computation(a.Name) != nil
 }
 
 // source is the line of the user's program that an instruction came from.

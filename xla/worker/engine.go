@@ -174,6 +174,24 @@ func (e *plugin) serve(r *wire.Request) *wire.Response {
 		}
 	}
 	resp := &wire.Response{}
+	if t := r.GetTransform(); t != nil {
+		clear, err := e.p.Transform(pjrt.Stage(t.GetStage()), func(module []byte) []byte {
+			resp.Seen = module
+			return t.GetModule()
+		})
+		if err != nil {
+			resp.Failure = failure(StageOptions, err)
+			if errors.Is(err, pjrt.ErrNotInAPI) {
+				resp.Failure.Code = int32(pjrt.Unimplemented)
+			}
+			return resp
+		}
+		defer func() {
+			if err := clear(); err != nil && resp.Trouble == "" {
+				resp.Trouble = "clear the transform: " + err.Error()
+			}
+		}()
+	}
 	start := time.Now()
 	x, dropped, err := e.compile(r, entry)
 	resp.CompileNs, resp.Dropped = int64(time.Since(start)), dropped

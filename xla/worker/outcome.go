@@ -47,6 +47,9 @@ type Request struct {
 	DumpAll bool
 	// CompileOnly stops after compilation; Inputs must be empty. Must be set for compile-only builds.
 	CompileOnly bool
+	// Transform, if set, looks at the module at a stage of the pass pipeline or injects a fault there; for self-tests only.
+	// A build without PJRT's XlaTransform extension answers with a Failure, code Unimplemented.
+	Transform *Transform
 	// Inputs are the sets of arguments to run the program on, one after the other, in one compilation.
 	Inputs [][]Array
 	// Repeat is the number of executions per input set; 0 is 1.
@@ -56,6 +59,13 @@ type Request struct {
 	RepeatFor time.Duration
 	// Timeout bounds the request from the moment a worker starts on it; 0 is Config.Timeout.
 	Timeout time.Duration
+}
+
+// Transform is a look at a compilation's module, or a fault injected there.
+type Transform struct {
+	Stage pjrt.Stage
+	// Module, a serialized HloModuleProto, takes the place of the module; nil leaves it.
+	Module []byte
 }
 
 // Status says what became of a request.
@@ -139,6 +149,8 @@ type Outcome struct {
 	Fresh bool
 	// Dropped names the options that the build does not have, sorted (OK and Rejected).
 	Dropped []string
+	// Seen is the module that Request.Transform looked at, as it was; nil if the compilation did not get there.
+	Seen []byte
 	// Elapsed is the time from the moment a worker started on the request; InXLA the part spent in calls of the build
 	// (0 unless OK or Rejected).
 	Elapsed, InXLA time.Duration

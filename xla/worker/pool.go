@@ -502,6 +502,7 @@ func (p *Pool) judge(w *process, f frame, id uint64, o Outcome) (Outcome, bool) 
 		w.base = w.anonymous()
 	}
 	o.InXLA = time.Duration(resp.GetCompileNs() + resp.GetExecuteNs())
+	o.Seen = resp.GetSeen()
 	switch {
 	case resp.GetTrouble() != "":
 		w.end()

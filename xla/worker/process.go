@@ -463,6 +463,9 @@ func (r Request) check() error {
 func (r Request) message(id uint64) *wire.Request {
 	m := &wire.Request{Id: id, Program: r.Program, Format: string(r.Format), Options: r.Options, BackendOnly: r.BackendOnly,
 		WantOptimized: r.WantOptimized, DumpDir: r.DumpDir, DumpAll: r.DumpAll, CompileOnly: r.CompileOnly, Repeat: int32(max(r.Repeat, 1)), RepeatNs: int64(r.RepeatFor)}
+	if t := r.Transform; t != nil {
+		m.Transform = &wire.Transform{Stage: int32(t.Stage), Module: t.Module}
+	}
 	for _, set := range r.Inputs {
 		in := &wire.Arrays{}
 		for _, a := range set {

@@ -142,6 +142,7 @@ type Request struct {
 	Inputs        []*Arrays              `protobuf:"bytes,10,rep,name=inputs,proto3" json:"inputs,omitempty"`
 	Repeat        int32                  `protobuf:"varint,11,opt,name=repeat,proto3" json:"repeat,omitempty"`                     // executions per input set, from 1
 	RepeatNs      int64                  `protobuf:"varint,13,opt,name=repeat_ns,json=repeatNs,proto3" json:"repeat_ns,omitempty"` // go on executing so long, up to 300 executions
+	Transform     *Transform             `protobuf:"bytes,14,opt,name=transform,proto3" json:"transform,omitempty"`
 	// If set, the request only asks which of these options the build has.
 	Probe         []string `protobuf:"bytes,12,rep,name=probe,proto3" json:"probe,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -262,9 +263,69 @@ func (x *Request) GetRepeatNs() int64 {
 	return 0
 }
 
+func (x *Request) GetTransform() *Transform {
+	if x != nil {
+		return x.Transform
+	}
+	return nil
+}
+
 func (x *Request) GetProbe() []string {
 	if x != nil {
 		return x.Probe
+	}
+	return nil
+}
+
+// Transform looks at the module at a stage of the pass pipeline, and injects a fault there.
+type Transform struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Stage         int32                  `protobuf:"varint,1,opt,name=stage,proto3" json:"stage,omitempty"`  // PJRT_XlaTransform_PipelineStage
+	Module        []byte                 `protobuf:"bytes,2,opt,name=module,proto3" json:"module,omitempty"` // takes the module's place; empty to look only
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Transform) Reset() {
+	*x = Transform{}
+	mi := &file_worker_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Transform) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Transform) ProtoMessage() {}
+
+func (x *Transform) ProtoReflect() protoreflect.Message {
+	mi := &file_worker_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Transform.ProtoReflect.Descriptor instead.
+func (*Transform) Descriptor() ([]byte, []int) {
+	return file_worker_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Transform) GetStage() int32 {
+	if x != nil {
+		return x.Stage
+	}
+	return 0
+}
+
+func (x *Transform) GetModule() []byte {
+	if x != nil {
+		return x.Module
 	}
 	return nil
 }
@@ -280,7 +341,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_worker_proto_msgTypes[3]
+	mi := &file_worker_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -292,7 +353,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_proto_msgTypes[3]
+	mi := &file_worker_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -305,7 +366,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_worker_proto_rawDescGZIP(), []int{3}
+	return file_worker_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Failure) GetStage() string {
@@ -340,7 +401,7 @@ type Distinct struct {
 
 func (x *Distinct) Reset() {
 	*x = Distinct{}
-	mi := &file_worker_proto_msgTypes[4]
+	mi := &file_worker_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -352,7 +413,7 @@ func (x *Distinct) String() string {
 func (*Distinct) ProtoMessage() {}
 
 func (x *Distinct) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_proto_msgTypes[4]
+	mi := &file_worker_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -365,7 +426,7 @@ func (x *Distinct) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Distinct.ProtoReflect.Descriptor instead.
 func (*Distinct) Descriptor() ([]byte, []int) {
-	return file_worker_proto_rawDescGZIP(), []int{4}
+	return file_worker_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Distinct) GetOutputs() []*Array {
@@ -399,7 +460,7 @@ type Set struct {
 
 func (x *Set) Reset() {
 	*x = Set{}
-	mi := &file_worker_proto_msgTypes[5]
+	mi := &file_worker_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -411,7 +472,7 @@ func (x *Set) String() string {
 func (*Set) ProtoMessage() {}
 
 func (x *Set) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_proto_msgTypes[5]
+	mi := &file_worker_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -424,7 +485,7 @@ func (x *Set) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Set.ProtoReflect.Descriptor instead.
 func (*Set) Descriptor() ([]byte, []int) {
-	return file_worker_proto_rawDescGZIP(), []int{5}
+	return file_worker_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Set) GetDistinct() []*Distinct {
@@ -455,7 +516,7 @@ type Hello struct {
 
 func (x *Hello) Reset() {
 	*x = Hello{}
-	mi := &file_worker_proto_msgTypes[6]
+	mi := &file_worker_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -467,7 +528,7 @@ func (x *Hello) String() string {
 func (*Hello) ProtoMessage() {}
 
 func (x *Hello) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_proto_msgTypes[6]
+	mi := &file_worker_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -480,7 +541,7 @@ func (x *Hello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hello.ProtoReflect.Descriptor instead.
 func (*Hello) Descriptor() ([]byte, []int) {
-	return file_worker_proto_rawDescGZIP(), []int{6}
+	return file_worker_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Hello) GetPlatform() string {
@@ -529,6 +590,7 @@ type Response struct {
 	CompileNs     int64                  `protobuf:"varint,7,opt,name=compile_ns,json=compileNs,proto3" json:"compile_ns,omitempty"`
 	ExecuteNs     int64                  `protobuf:"varint,8,opt,name=execute_ns,json=executeNs,proto3" json:"execute_ns,omitempty"`
 	Supported     []string               `protobuf:"bytes,9,rep,name=supported,proto3" json:"supported,omitempty"` // the names of probe that exist
+	Seen          []byte                 `protobuf:"bytes,11,opt,name=seen,proto3" json:"seen,omitempty"`          // the module at the transform's stage
 	Trouble       string                 `protobuf:"bytes,10,opt,name=trouble,proto3" json:"trouble,omitempty"`    // a fault of the worker itself, not of the build
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -536,7 +598,7 @@ type Response struct {
 
 func (x *Response) Reset() {
 	*x = Response{}
-	mi := &file_worker_proto_msgTypes[7]
+	mi := &file_worker_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -548,7 +610,7 @@ func (x *Response) String() string {
 func (*Response) ProtoMessage() {}
 
 func (x *Response) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_proto_msgTypes[7]
+	mi := &file_worker_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -561,7 +623,7 @@ func (x *Response) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Response.ProtoReflect.Descriptor instead.
 func (*Response) Descriptor() ([]byte, []int) {
-	return file_worker_proto_rawDescGZIP(), []int{7}
+	return file_worker_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Response) GetId() uint64 {
@@ -627,6 +689,13 @@ func (x *Response) GetSupported() []string {
 	return nil
 }
 
+func (x *Response) GetSeen() []byte {
+	if x != nil {
+		return x.Seen
+	}
+	return nil
+}
+
 func (x *Response) GetTrouble() string {
 	if x != nil {
 		return x.Trouble
@@ -644,7 +713,7 @@ const file_worker_proto_rawDesc = "" +
 	"\x04dims\x18\x02 \x03(\x03R\x04dims\x12\x12\n" +
 	"\x04data\x18\x03 \x01(\fR\x04data\";\n" +
 	"\x06Arrays\x121\n" +
-	"\x06arrays\x18\x01 \x03(\v2\x19.passgate.worker.v1.ArrayR\x06arrays\"\xed\x03\n" +
+	"\x06arrays\x18\x01 \x03(\v2\x19.passgate.worker.v1.ArrayR\x06arrays\"\xaa\x04\n" +
 	"\aRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x18\n" +
 	"\aprogram\x18\x02 \x01(\fR\aprogram\x12\x16\n" +
@@ -658,11 +727,15 @@ const file_worker_proto_rawDesc = "" +
 	"\x06inputs\x18\n" +
 	" \x03(\v2\x1a.passgate.worker.v1.ArraysR\x06inputs\x12\x16\n" +
 	"\x06repeat\x18\v \x01(\x05R\x06repeat\x12\x1b\n" +
-	"\trepeat_ns\x18\r \x01(\x03R\brepeatNs\x12\x14\n" +
+	"\trepeat_ns\x18\r \x01(\x03R\brepeatNs\x12;\n" +
+	"\ttransform\x18\x0e \x01(\v2\x1d.passgate.worker.v1.TransformR\ttransform\x12\x14\n" +
 	"\x05probe\x18\f \x03(\tR\x05probe\x1a:\n" +
 	"\fOptionsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"M\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"9\n" +
+	"\tTransform\x12\x14\n" +
+	"\x05stage\x18\x01 \x01(\x05R\x05stage\x12\x16\n" +
+	"\x06module\x18\x02 \x01(\fR\x06module\"M\n" +
 	"\aFailure\x12\x14\n" +
 	"\x05stage\x18\x01 \x01(\tR\x05stage\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\x05R\x04code\x12\x18\n" +
@@ -681,7 +754,7 @@ const file_worker_proto_rawDesc = "" +
 	"\n" +
 	"extensions\x18\x04 \x03(\x05R\n" +
 	"extensions\x12\x18\n" +
-	"\adevices\x18\x05 \x01(\x05R\adevices\"\xdd\x02\n" +
+	"\adevices\x18\x05 \x01(\x05R\adevices\"\xf1\x02\n" +
 	"\bResponse\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12/\n" +
 	"\x05hello\x18\x02 \x01(\v2\x19.passgate.worker.v1.HelloR\x05hello\x125\n" +
@@ -693,7 +766,8 @@ const file_worker_proto_rawDesc = "" +
 	"compile_ns\x18\a \x01(\x03R\tcompileNs\x12\x1d\n" +
 	"\n" +
 	"execute_ns\x18\b \x01(\x03R\texecuteNs\x12\x1c\n" +
-	"\tsupported\x18\t \x03(\tR\tsupported\x12\x18\n" +
+	"\tsupported\x18\t \x03(\tR\tsupported\x12\x12\n" +
+	"\x04seen\x18\v \x01(\fR\x04seen\x12\x18\n" +
 	"\atrouble\x18\n" +
 	" \x01(\tR\atroubleB.Z,github.com/passgate/passgate/xla/worker/wireb\x06proto3"
 
@@ -709,33 +783,35 @@ func file_worker_proto_rawDescGZIP() []byte {
 	return file_worker_proto_rawDescData
 }
 
-var file_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_worker_proto_goTypes = []any{
-	(*Array)(nil),    // 0: passgate.worker.v1.Array
-	(*Arrays)(nil),   // 1: passgate.worker.v1.Arrays
-	(*Request)(nil),  // 2: passgate.worker.v1.Request
-	(*Failure)(nil),  // 3: passgate.worker.v1.Failure
-	(*Distinct)(nil), // 4: passgate.worker.v1.Distinct
-	(*Set)(nil),      // 5: passgate.worker.v1.Set
-	(*Hello)(nil),    // 6: passgate.worker.v1.Hello
-	(*Response)(nil), // 7: passgate.worker.v1.Response
-	nil,              // 8: passgate.worker.v1.Request.OptionsEntry
+	(*Array)(nil),     // 0: passgate.worker.v1.Array
+	(*Arrays)(nil),    // 1: passgate.worker.v1.Arrays
+	(*Request)(nil),   // 2: passgate.worker.v1.Request
+	(*Transform)(nil), // 3: passgate.worker.v1.Transform
+	(*Failure)(nil),   // 4: passgate.worker.v1.Failure
+	(*Distinct)(nil),  // 5: passgate.worker.v1.Distinct
+	(*Set)(nil),       // 6: passgate.worker.v1.Set
+	(*Hello)(nil),     // 7: passgate.worker.v1.Hello
+	(*Response)(nil),  // 8: passgate.worker.v1.Response
+	nil,               // 9: passgate.worker.v1.Request.OptionsEntry
 }
 var file_worker_proto_depIdxs = []int32{
-	0, // 0: passgate.worker.v1.Arrays.arrays:type_name -> passgate.worker.v1.Array
-	8, // 1: passgate.worker.v1.Request.options:type_name -> passgate.worker.v1.Request.OptionsEntry
-	1, // 2: passgate.worker.v1.Request.inputs:type_name -> passgate.worker.v1.Arrays
-	0, // 3: passgate.worker.v1.Distinct.outputs:type_name -> passgate.worker.v1.Array
-	4, // 4: passgate.worker.v1.Set.distinct:type_name -> passgate.worker.v1.Distinct
-	3, // 5: passgate.worker.v1.Set.failure:type_name -> passgate.worker.v1.Failure
-	6, // 6: passgate.worker.v1.Response.hello:type_name -> passgate.worker.v1.Hello
-	3, // 7: passgate.worker.v1.Response.failure:type_name -> passgate.worker.v1.Failure
-	5, // 8: passgate.worker.v1.Response.sets:type_name -> passgate.worker.v1.Set
-	9, // [9:9] is the sub-list for method output_type
-	9, // [9:9] is the sub-list for method input_type
-	9, // [9:9] is the sub-list for extension type_name
-	9, // [9:9] is the sub-list for extension extendee
-	0, // [0:9] is the sub-list for field type_name
+	0,  // 0: passgate.worker.v1.Arrays.arrays:type_name -> passgate.worker.v1.Array
+	9,  // 1: passgate.worker.v1.Request.options:type_name -> passgate.worker.v1.Request.OptionsEntry
+	1,  // 2: passgate.worker.v1.Request.inputs:type_name -> passgate.worker.v1.Arrays
+	3,  // 3: passgate.worker.v1.Request.transform:type_name -> passgate.worker.v1.Transform
+	0,  // 4: passgate.worker.v1.Distinct.outputs:type_name -> passgate.worker.v1.Array
+	5,  // 5: passgate.worker.v1.Set.distinct:type_name -> passgate.worker.v1.Distinct
+	4,  // 6: passgate.worker.v1.Set.failure:type_name -> passgate.worker.v1.Failure
+	7,  // 7: passgate.worker.v1.Response.hello:type_name -> passgate.worker.v1.Hello
+	4,  // 8: passgate.worker.v1.Response.failure:type_name -> passgate.worker.v1.Failure
+	6,  // 9: passgate.worker.v1.Response.sets:type_name -> passgate.worker.v1.Set
+	10, // [10:10] is the sub-list for method output_type
+	10, // [10:10] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_worker_proto_init() }
@@ -749,7 +825,7 @@ func file_worker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_worker_proto_rawDesc), len(file_worker_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
@@ -762,4 +838,4 @@ func file_worker_proto_init() {
 	file_worker_proto_depIdxs = nil
 }
 
-// source sha256: 5e3a34f1269b06a2b7489706f9381afcc0a7920ab7ec515b50e761f5417b03a6
+// source sha256: 549452fd3724efca358a51fcded8d7a4422f9c5957aa52bf25969d4f7948de6d

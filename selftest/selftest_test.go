@@ -1,0 +1,233 @@
+package selftest_test
+
+import (
+	"context"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/passgate/passgate/defects"
+	"github.com/passgate/passgate/fuzz"
+	"github.com/passgate/passgate/hlo"
+	"github.com/passgate/passgate/selftest"
+	"github.com/passgate/passgate/triage"
+	"github.com/passgate/passgate/xla/builds"
+	"github.com/passgate/passgate/xla/worker"
+)
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "worker" {
+		if err := worker.Main(context.Background(), os.Stdin, os.Stdout, os.Args[2:]); err != nil {
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func realBuild(t *testing.T, spec string) (*worker.Pool, *builds.Build) {
+	t.Helper()
+	store, err := builds.NewStore(builds.Config{Environ: os.Environ()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := builds.Parse(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := store.Fetch(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool, err := worker.NewPool(worker.Config{Command: []string{os.Args[0], "worker"}, Workers: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := pool.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return pool, b
+}
+
+func readCase(t *testing.T, text string) *fuzz.Case {
+	t.Helper()
+	c, err := fuzz.ReadCase("p.case", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// difference has a rewrite for algsimp (x+0), so that the pass fires, and a
+// subtraction whose operands a faulty pass can swap.
+const difference = `-- module.hlo --
+HloModule p
+ENTRY e {
+  x = s32[4] parameter(0)
+  y = s32[4] parameter(1)
+  z = s32[] constant(0)
+  b = s32[4] broadcast(z), dimensions={}
+  a = s32[4] add(x, b)
+  m = s32[4] multiply(a, a)
+  ROOT d = s32[4] subtract(m, y)
+}
+-- inputs --
+s32[4] {1, 2, 3, 4}
+s32[4] {10, 20, 30, 40}
+`
+
+func swapped(t *testing.T, pipeline, pass string) defects.Defect {
+	t.Helper()
+	kind, ok := defects.ByName("operands-swapped")
+	if !ok {
+		t.Fatal("no such kind")
+	}
+	return defects.Defect{Kind: kind, Pipeline: pipeline, Pass: pass, Op: hlo.OpSubtract, Type: hlo.S32}
+}
+
+// A composite shows the mistake as part of the planted pass, computes what the
+// wrong module says, and is told apart by its name; the real build beside it
+// stays right. Every route does the same.
+func TestComposite(t *testing.T) {
+	tests := []struct {
+		spec, pass string
+		route      selftest.Route
+	}{
+		{"xla-2026-06", "algsimp", selftest.Again},
+		{"xla-2026-06", "layout-assignment", selftest.Backend},
+		{"jax-0.11.2", "layout-assignment", selftest.Resume},
+		{"jax-0.11.2", "apply-xla-transforms", selftest.BeforeScheduler},
+		{"jax-0.11.2", "apply-xla-transforms", selftest.AfterScheduler},
+	}
+	c := readCase(t, difference)
+	data, err := hlo.MarshalModule(c.Module)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var inputs []worker.Array
+	for _, l := range c.Inputs {
+		inputs = append(inputs, worker.Array{Type: int32(l.Shape.Type), Dims: l.Shape.Dims, Data: l.Raw})
+	}
+	for _, tt := range tests {
+		t.Run(tt.spec+" "+string(tt.route), func(t *testing.T) {
+			pool, b := realBuild(t, tt.spec)
+			plain, err := triage.NewTrail(t.Context(), pool, b, c.Module, worker.Request{Program: data, Format: worker.HLO})
+			if err != nil {
+				t.Fatal(err)
+			}
+			pipeline := string(tt.route)
+			if i := slices.IndexFunc(plain.States, func(s triage.State) bool { return s.Key.Pass == tt.pass }); i >= 0 {
+				pipeline = plain.States[i].Key.Pipeline
+			}
+			p := selftest.NewComposite(pool, b, swapped(t, pipeline, tt.pass), tt.route, t.TempDir())
+			if !strings.HasPrefix(p.Head.Spec.String(), "injected-fault(") || !strings.HasPrefix(p.Head.ID, "injected-fault:") {
+				t.Errorf("the build is named %s, %s", p.Head.Spec, p.Head.ID)
+			}
+			if _, err := builds.Parse(p.Head.Spec.String()); err == nil {
+				t.Errorf("%s can be named on a command line", p.Head.Spec)
+			}
+			first := func(b *builds.Build) int64 {
+				o := p.Do(t.Context(), b, worker.Request{Program: data, Format: worker.HLO, Inputs: [][]worker.Array{inputs}})
+				if o.Status != worker.OK {
+					t.Fatalf("%s: %v %v", b.Spec, o.Status, o.Failure)
+				}
+				l := &hlo.Literal{Shape: hlo.ArrayShape(hlo.S32, 4), Raw: o.Result.Sets[0].Distinct[0].Outputs[0].Data}
+				return l.Int(0)
+			}
+			if got := first(p.Head); got != 9 {
+				t.Errorf("planted: %d, want 10-1", got)
+			}
+			if got := first(b); got != -9 {
+				t.Errorf("the real build: %d, want 1-10", got)
+			}
+			trail, err := triage.NewTrail(t.Context(), p, p.Head, c.Module, worker.Request{Program: data, Format: worker.HLO})
+			if err != nil {
+				t.Fatal(err)
+			}
+			wrong := func(s triage.State) bool {
+				return slices.ContainsFunc(s.Module.Computations, func(c *hlo.Computation) bool {
+					return slices.ContainsFunc(c.Instructions, func(in *hlo.Instruction) bool {
+						return in.Op == hlo.OpSubtract && in.Operands[1].Op == hlo.OpMultiply
+					})
+				})
+			}
+			i := slices.IndexFunc(trail.States, wrong)
+			if i < 0 || trail.States[i].Key.Pass != tt.pass {
+				for _, s := range trail.States {
+					t.Log(s.Key)
+				}
+				t.Fatalf("the swapped subtraction shows first at step %d", i)
+			}
+			if tt.route == selftest.Again && i == len(trail.States)-1 {
+				t.Error("no pass ran behind the planted step")
+			}
+		})
+	}
+}
+
+// crashes is a program that the build's passes take and its code generation
+// does not survive: nothing may be planted there.
+func crashes(t *testing.T) *fuzz.Case {
+	t.Helper()
+	data, err := os.ReadFile("../examples/cases/sort-odd-comparator.case")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return readCase(t, string(data))
+}
+
+// The whole experiment on a few defects: every one is seen, blamed on its
+// step, and nothing is seen where nothing is planted; with another number of
+// workers it is the same.
+func TestRun(t *testing.T) {
+	pool, b := realBuild(t, "xla-2026-06")
+	cases := []*fuzz.Case{readCase(t, difference), crashes(t)}
+	run := func(workers int) *selftest.Result {
+		res, err := selftest.Run(t.Context(), selftest.Config{Build: b, Runner: pool, Cases: cases, Defects: 4, Null: 2, Seed: 3, Workers: workers,
+			Probes: 20, ExecuteEvery: 3, Now: time.Now, TempDir: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res
+	}
+	res := run(2)
+	if res.Programs != 1 || len(res.Defects) != 4 || !res.Complete || res.Null.Runs == 0 {
+		t.Fatalf("%d programs, %d defects, %d null runs", res.Programs, len(res.Defects), res.Null.Runs)
+	}
+	for _, o := range res.Defects {
+		if !o.Detected || !o.RightStep || o.Reports != 1 || o.Minimal < 1 {
+			t.Errorf("%s in %s: detected %v, step %v (%v), %d reports, %d instructions: %s", o.Defect, o.Case, o.Detected, o.RightStep, o.Blamed, o.Reports, o.Minimal, o.Detail)
+		}
+	}
+	if res.Null.Blocks != 0 || len(res.Null.Alarms) != 0 {
+		t.Errorf("nothing planted: %d blocks, %v", res.Null.Blocks, res.Null.Alarms)
+	}
+	if !res.Trusted {
+		t.Error("not trusted")
+	}
+	again := run(1)
+	for i, o := range again.Defects {
+		first := res.Defects[i]
+		o.Seconds, first.Seconds = 0, 0
+		if o.Defect != first.Defect || o.Case != first.Case || o.Detected != first.Detected || o.MinimalText != first.MinimalText {
+			t.Errorf("defect %d with one worker: %+v, with two: %+v", i, o, first)
+		}
+	}
+}
+
+func TestRates(t *testing.T) {
+	for _, tt := range []struct {
+		k, n   int
+		lo, hi float64
+	}{{0, 0, 0, 1}, {10, 10, 0.7225, 1}, {0, 10, 0, 0.2775}, {98, 100, 0.9300, 0.9945}} {
+		got := selftest.Wilson(tt.k, tt.n)
+		if math.Abs(got[0]-tt.lo) > 5e-4 || math.Abs(got[1]-tt.hi) > 5e-4 {
+			t.Errorf("%d of %d: %v, want %v to %v", tt.k, tt.n, got, tt.lo, tt.hi)
+		}
+	}
+}
