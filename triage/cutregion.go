@@ -124,11 +124,9 @@ type regionJudge struct {
 	o             eval.Options
 	step          RegionStep
 	rule          string
-	// values are those of the instructions of each flat computation before the
-	// step, in its first and its last execution.
-	values map[*hlo.Computation][]map[*hlo.Instruction]*eval.Value
-	judged map[[2]*hlo.Computation]*regionFault
-	seen   map[[2]*hlo.Computation]bool
+	values        flatValues // before the step
+	judged        map[[2]*hlo.Computation]*regionFault
+	seen          map[[2]*hlo.Computation]bool
 }
 
 // regionFault is a region whose results do not meet.
@@ -148,7 +146,6 @@ func newRegionJudge(ctx context.Context, before, after *hlo.Module, o eval.Optio
 	o.MaxSteps = regionSteps
 	return &regionJudge{ctx: ctx, before: flatten(before), after: flatten(after), n: newNumbering(), o: o, rule: rule,
 		step:   RegionStep{Standing: Same},
-		values: map[*hlo.Computation][]map[*hlo.Instruction]*eval.Value{},
 		judged: map[[2]*hlo.Computation]*regionFault{}, seen: map[[2]*hlo.Computation]bool{}}
 }
 
@@ -166,35 +163,40 @@ func (j *regionJudge) mismatch() error {
 	return nil
 }
 
-// record runs the flat module before the step and keeps what each instruction
-// gave. What the reference cannot evaluate gets made-up values.
+// record runs the flat module before the step.
 func (j *regionJudge) record(args []*eval.Value) {
-	if j.n.computation(j.before.module.Entry) == j.n.computation(j.after.module.Entry) {
-		return // nothing will be asked
+	if j.n.computation(j.before.module.Entry) != j.n.computation(j.after.module.Entry) { // else nothing will be asked
+		j.values = j.before.trace(j.ctx, args, j.o.MaxElements)
 	}
-	exact := make([]*eval.Value, len(args))
-	for i, v := range args {
-		exact[i] = v
-	}
+}
+
+// flatValues are the values of the instructions of each flat computation, in
+// its first and its last execution.
+type flatValues map[*hlo.Computation][]map[*hlo.Instruction]*eval.Value
+
+// trace runs a flat module and keeps what each instruction gave. What the
+// reference cannot evaluate gets made-up values.
+func (f *flatModule) trace(ctx context.Context, args []*eval.Value, maxElements int64) flatValues {
 	home := map[*hlo.Instruction]*hlo.Computation{}
-	for _, c := range j.before.module.Computations {
+	for _, c := range f.module.Computations {
 		for _, in := range c.Instructions {
 			home[in] = c
 		}
 	}
 	flat := map[*hlo.Computation]bool{}
-	for in := range j.before.origin {
+	for in := range f.origin {
 		flat[home[in]] = true
 	}
+	var values flatValues
 	for range substitutions {
-		j.values = map[*hlo.Computation][]map[*hlo.Instruction]*eval.Value{}
-		o := eval.Options{MaxElements: j.o.MaxElements}
+		values = flatValues{}
+		o := eval.Options{MaxElements: maxElements}
 		o.Trace = func(in *hlo.Instruction, v *eval.Value) {
 			c := home[in]
 			if !flat[c] {
 				return
 			}
-			vs := j.values[c]
+			vs := values[c]
 			switch {
 			case len(vs) == 0:
 				vs = append(vs, map[*hlo.Instruction]*eval.Value{})
@@ -204,28 +206,27 @@ func (j *regionJudge) record(args []*eval.Value) {
 				vs[1] = map[*hlo.Instruction]*eval.Value{}
 			}
 			vs[len(vs)-1][in] = v
-			j.values[c] = vs
+			values[c] = vs
 		}
-		_, err := eval.Run(j.ctx, j.before.module, exact, o)
+		_, err := eval.Run(ctx, f.module, args, o)
 		var u *eval.Unsupported
 		if !errors.As(err, &u) {
-			return
+			return values
 		}
 		// Go on behind it with any value.
 		var in *hlo.Instruction
-		for _, c := range j.before.module.Computations {
-			for _, k := range c.Instructions {
-				if k.Name == u.Instruction && flat[c] {
-					in = k
-				}
+		for k, c := range home {
+			if k.Name == u.Instruction && flat[c] {
+				in = k
 			}
 		}
 		if in == nil || !madeUp(in.Shape) {
-			return
+			return values
 		}
 		defer func(was hlo.Instruction) { *in = was }(*in)
 		in.Op, in.Operands, in.Called, in.Literal = hlo.OpConstant, nil, nil, made(in.Shape, len(in.Name))
 	}
+	return values
 }
 
 // substitutions bounds how many instructions that the reference cannot

@@ -171,3 +171,17 @@ func TestDeepIsUndecided(t *testing.T) {
 		t.Errorf("%v ± %v is no wide bound", x.C, x.E)
 	}
 }
+
+// TestCountPieces: cut into single instructions, everything can be judged.
+func TestCountPieces(t *testing.T) {
+	for name, text := range map[string]string{"deep": chaotic(20), "loop": looped("n = f32[4] subtract(sq, v)")} {
+		m := parseText(t, text)
+		levels := CountPieces(t.Context(), m, someArgs(m))
+		if o := levels[Operations]; o.Pieces < 3 || o.Undecided > 0 || o.Unsupported > 0 || o.Judged == 0 {
+			t.Errorf("%s: operations %+v", name, o)
+		}
+		if c := levels[Computations]; (c.Pieces > 0) != (name == "loop") {
+			t.Errorf("%s: computations %+v", name, c)
+		}
+	}
+}

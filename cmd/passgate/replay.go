@@ -8,6 +8,7 @@ import (
 	"github.com/passgate/passgate/gate"
 	"github.com/passgate/passgate/hlo"
 	"github.com/passgate/passgate/hlo/eval"
+	"github.com/passgate/passgate/triage"
 )
 
 // maxShown bounds the text of one array.
@@ -193,6 +194,15 @@ func (c *evalCmd) evaluate(a *app, k *fuzz.Case) evalLine {
 	}
 	if undecided > 0 && out.Detail == "" {
 		out.Detail = fmt.Sprintf("%d of %d elements undecided, printed as 0 or as one of their values", undecided, elements)
+		args := make([]*eval.Value, len(streams[0].Inputs))
+		for i, l := range streams[0].Inputs {
+			args[i] = eval.FromLiteral(l)
+		}
+		for l, t := range triage.CountPieces(a.ctx, k.Module, args) {
+			if t.Pieces > 0 {
+				out.Detail += fmt.Sprintf("; cut to %d %s: %d of %d undecided", t.Pieces, triage.PieceLevel(l), t.Undecided, t.Judged+t.Undecided)
+			}
+		}
 	}
 	return out
 }

@@ -1,0 +1,261 @@
+// Command plant measures how well a wrong operation is found in a program that
+// is too deep to be judged as a whole. It compiles each case on a build, plants
+// one wrong operation at a time, after a pass step or in a kernel, at random
+// depths, and looks for it with nothing but the pieces of the program:
+//
+//	go run ./tools/plant --build jax-0.11.2 --count 6 CASE...
+//
+// A planted operation that changes no result of the program is not counted.
+// Kinds: logic (another operation), precision (rounded to bf16), element (one
+// element of the result is another).
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"time"
+
+	"github.com/passgate/passgate/fuzz"
+	"github.com/passgate/passgate/hlo"
+	"github.com/passgate/passgate/hlo/eval"
+	"github.com/passgate/passgate/triage"
+	"github.com/passgate/passgate/xla/builds"
+	"github.com/passgate/passgate/xla/worker"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if len(os.Args) > 1 && os.Args[1] == "worker" {
+		if err := worker.Main(ctx, os.Stdin, os.Stdout, os.Args[2:]); err != nil {
+			os.Exit(1)
+		}
+		return
+	}
+	if err := run(ctx, os.Args[1:], os.Stdout, time.Now); err != nil {
+		fmt.Fprintln(os.Stderr, "plant:", err)
+		os.Exit(2)
+	}
+}
+
+// options are the judged stream's flags.
+var options = map[string]string{"xla_cpu_enable_fast_min_max": "false", "xla_allow_excess_precision": "false"}
+
+func run(ctx context.Context, args []string, out io.Writer, now func() time.Time) error {
+	flags := flag.NewFlagSet("plant", flag.ContinueOnError)
+	build := flags.String("build", "jax-0.11.2", "build to plant in")
+	count := flags.Int("count", 6, "operations to plant in each case")
+	seed := flags.Uint64("seed", 1, "seed of places and kinds")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	spec, err := builds.Parse(*build)
+	if err != nil {
+		return err
+	}
+	store, err := builds.NewStore(builds.Config{Environ: os.Environ()})
+	if err != nil {
+		return err
+	}
+	b, err := store.Fetch(ctx, spec)
+	if err != nil {
+		return err
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	pool, err := worker.NewPool(worker.Config{Command: []string{exe, "worker"}, Workers: 1})
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	for _, file := range flags.Args() {
+		g := &garden{ctx: ctx, out: out, now: now, pool: pool, build: b, rnd: rand.New(rand.NewPCG(*seed, 0))}
+		if err := g.grow(file); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		g.plant(*count)
+	}
+	return ctx.Err()
+}
+
+// garden is one compiled case.
+type garden struct {
+	ctx    context.Context
+	out    io.Writer
+	now    func() time.Time
+	pool   *worker.Pool
+	build  *builds.Build
+	rnd    *rand.Rand
+	c      *fuzz.Case
+	inputs []*hlo.Literal
+	args   []*eval.Value
+	trail  *triage.Trail
+}
+
+func (g *garden) grow(file string) error {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	if g.c, err = fuzz.ReadCase(file, data); err != nil {
+		return err
+	}
+	if g.c.Module == nil {
+		return errors.New("the program is StableHLO")
+	}
+	streams := g.c.Streams(1)
+	if len(streams) == 0 {
+		return errors.New("no inputs")
+	}
+	g.inputs = streams[0].Inputs
+	for _, l := range g.inputs {
+		g.args = append(g.args, eval.FromLiteral(l))
+	}
+	start := g.now()
+	program, err := hlo.MarshalModule(triage.Stopped(g.c.Module))
+	if err != nil {
+		return err
+	}
+	g.trail, err = triage.NewTrail(g.ctx, g.pool, g.build, g.c.Module, worker.Request{Program: program, Format: worker.HLO, Options: options, Timeout: 10 * time.Minute})
+	if err != nil {
+		return err
+	}
+	if !g.trail.Complete() || g.trail.Optimised == nil {
+		return fmt.Errorf("the passes do not finish: %v", g.trail.Outcome.Status)
+	}
+	fmt.Fprintf(g.out, "%s: %d instructions, %d pass steps, passes %.1fs\n", g.c.Name, g.c.Module.NumInstructions(), len(g.trail.States), g.now().Sub(start).Seconds())
+	return nil
+}
+
+// plant plants count operations, two after pass steps for one in a kernel.
+func (g *garden) plant(count int) {
+	found, named, planted := 0, 0, 0
+	var slowest float64
+	for try := 0; planted < count && try < 10*count && g.ctx.Err() == nil; try++ {
+		kind := kinds[planted%len(kinds)]
+		where, ok, hit := "", false, false
+		start := g.now()
+		if planted%3 == 2 {
+			bad, name := mutate(g.trail.Optimised, g.rnd, kind)
+			if bad == nil || !g.matters(g.trail.Optimised, bad) {
+				continue
+			}
+			start = g.now()
+			ok, hit = g.kernel(name, kind)
+			where = "kernel with " + name
+		} else {
+			i := g.rnd.IntN(len(g.trail.States))
+			s := &g.trail.States[i]
+			if s.Err != nil {
+				continue
+			}
+			bad, name := mutate(s.Module, g.rnd, kind)
+			if bad == nil || !g.matters(s.Module, bad) {
+				continue
+			}
+			start = g.now()
+			ok, hit = g.step(i, bad, name)
+			where = fmt.Sprintf("%s after %s", name, s.Key)
+		}
+		seconds := g.now().Sub(start).Seconds()
+		slowest = max(slowest, seconds)
+		planted++
+		if ok {
+			found++
+		}
+		if hit {
+			named++
+		}
+		fmt.Fprintf(g.out, "  %-9s %s: found %v, named %v, %.1fs\n", kind, where, ok, hit, seconds)
+	}
+	fmt.Fprintf(g.out, "  %d planted, %d found, %d named, slowest %.1fs\n", planted, found, named, slowest)
+}
+
+// step walks the trail with a wrong state i and says whether the first guilty
+// step is that one, and whether the instruction is the planted one.
+func (g *garden) step(i int, bad *hlo.Module, name string) (found, named bool) {
+	before := g.trail.Before
+	for k := range g.trail.States {
+		s := &g.trail.States[k]
+		if s.Err != nil {
+			continue
+		}
+		after := s.Module
+		if k == i {
+			after = bad
+		}
+		v, err := triage.ValidateRegions(g.ctx, before, after, g.args, eval.Options{Bounds: true}, "")
+		if err == nil && v.Standing == triage.Guilty {
+			at := v.Location.After.Name
+			return k == i, k == i && (at == name || at == name+innerSuffix || v.Location.Before.Name == name)
+		}
+		before = after
+	}
+	return false, false
+}
+
+// kernel replays the optimised module on a build that computes the planted
+// instruction instead, and says whether a wrong piece was found, and whether it
+// holds the instruction.
+func (g *garden) kernel(name, kind string) (found, named bool) {
+	c := planted{g.pool, name, kind}
+	r := triage.ReplayPieces(g.ctx, c, g.build, g.trail.Optimised, g.inputs, options, triage.ReplayLimits{Iterations: 2, Faults: 1, Timeout: 10 * time.Minute})
+	if len(r.Faults) == 0 {
+		return false, false
+	}
+	return true, r.Faults[0].Program.Module.Instruction(name) != nil
+}
+
+// matters reports whether a planted operation changes the program's result.
+func (g *garden) matters(good, bad *hlo.Module) bool {
+	a, err := eval.Run(g.ctx, good, g.args, eval.Options{})
+	if err != nil {
+		return false
+	}
+	b, err := eval.Run(g.ctx, bad, g.args, eval.Options{})
+	return err == nil && !equal(a, b)
+}
+
+func equal(a, b *eval.Value) bool {
+	if a.Array == nil {
+		for i := range a.Elements {
+			if !equal(a.Elements[i], b.Elements[i]) {
+				return false
+			}
+		}
+		return true
+	}
+	for i := range a.Array.Len() {
+		x, y := a.Array.At(i), b.Array.At(i)
+		if x.I != y.I || eval.ScalarString(a.Array.Type, x) != eval.ScalarString(a.Array.Type, y) {
+			return false
+		}
+	}
+	return true
+}
+
+// planted is a compiler that computes something else for one instruction of
+// programs behind the passes.
+type planted struct {
+	*worker.Pool
+	name string
+	kind string
+}
+
+func (p planted) Do(ctx context.Context, b *builds.Build, r worker.Request) worker.Outcome {
+	if m, err := hlo.UnmarshalModule(r.Program); err == nil && r.BackendOnly {
+		graft(m, p.name, p.kind)
+		if data, err := hlo.MarshalModule(m); err == nil {
+			r.Program = data
+		}
+	}
+	return p.Pool.Do(ctx, b, r)
+}
