@@ -49,7 +49,7 @@ const proofSteps = 1 << 20
 func (t *tester) survey(ctx context.Context) []*ground {
 	var out []*ground
 	for _, c := range t.cfg.Cases {
-		if ctx.Err() != nil {
+		if t.chosen(ctx) {
 			break
 		}
 		if c.Module == nil || c.Module.NumInstructions() > maxInstructions {
@@ -249,10 +249,10 @@ func (t *tester) choose(ctx context.Context, grounds []*ground, n int) []*Plante
 	}
 	seen := map[string]bool{}
 	var out []*Planted
-	for len(out) < n && ctx.Err() == nil {
+	for len(out) < n && !t.chosen(ctx) {
 		progress := false
 		for k, kind := range defects.Catalogue {
-			if len(out) >= n || ctx.Err() != nil {
+			if len(out) >= n || t.chosen(ctx) {
 				break
 			}
 			for len(orders[k]) > 0 {

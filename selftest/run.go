@@ -30,7 +30,8 @@ type Config struct {
 	Seed uint64
 	// Workers is the number of defects that are worked on at a time; 1 if 0.
 	Workers int
-	// Budget stops the start of further defects; 0 is no limit.
+	// Budget stops the start of further defects, and half of it the choice of
+	// them; 0 is no limit.
 	Budget time.Duration
 	// Probes bounds the reduction of each finding.
 	Probes int
@@ -52,7 +53,8 @@ type Config struct {
 const maxInstructions = 400
 
 type tester struct {
-	cfg Config
+	cfg   Config
+	start time.Time
 	// transforms says that the build has the extension.
 	transforms bool
 	// unproved plants changed no legal set, refused ones were not accepted by
@@ -64,7 +66,7 @@ type tester struct {
 // infrastructure failure.
 func Run(ctx context.Context, cfg Config) (*Result, error) {
 	start := cfg.Now()
-	t := &tester{cfg: cfg}
+	t := &tester{cfg: cfg, start: start}
 	info, err := cfg.Runner.Describe(ctx, cfg.Build)
 	if err != nil {
 		return nil, fmt.Errorf("build %s does not start: %w", cfg.Build.Spec, err)
@@ -106,6 +108,11 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	res.Timing.Seconds = cfg.Now().Sub(start).Seconds()
 	res.sum(cfg.Defects)
 	return res, ctx.Err()
+}
+
+// chosen reports whether no more time may be spent on choosing.
+func (t *tester) chosen(ctx context.Context) bool {
+	return ctx.Err() != nil || t.cfg.Budget > 0 && t.cfg.Now().Sub(t.start) >= t.cfg.Budget/2
 }
 
 // each calls f for 0 to n-1, Workers at a time, until the budget is spent.

@@ -25,8 +25,8 @@ type selftestCmd struct {
 	Generated  int           `help:"Generated programs to plant in." default:"100"`
 	Probes     int           `help:"Smaller programs to try for each finding." default:"400"`
 	PassesOnly bool          `help:"Execute nothing."`
-	Every      int           `help:"Execute one defect in so many; the others are judged by their passes alone." default:"4"`
-	Budget     time.Duration `help:"Start no further defect after this time; 0 is no limit." default:"0s"`
+	Every      int           `help:"Execute one defect in so many; the others are judged by their passes alone. 0 executes all." default:"4"`
+	Budget     time.Duration `help:"Start no further defect after this time, and choose no more after half of it; 0 is no limit." default:"0s"`
 	Out        string        `help:"Directory for the report." default:"passgate-selftest" placeholder:"DIR"`
 	JSON       bool          `help:"Print one JSON object per defect."`
 }
@@ -35,8 +35,13 @@ func (c *selftestCmd) Run(a *app) error {
 	if err := c.runFlags.check(); err != nil {
 		return err
 	}
-	if c.Defects < 1 || c.Null < 0 || c.Generated < 0 || c.Every < 0 {
-		return usagef("want positive numbers of defects, runs and programs")
+	for _, n := range []struct {
+		flag          string
+		value, lowest int
+	}{{"defects", c.Defects, 1}, {"null", c.Null, 0}, {"generated", c.Generated, 0}, {"probes", c.Probes, 0}, {"every", c.Every, 0}} {
+		if n.value < n.lowest {
+			return usagef("--%s %d: want a number from %d", n.flag, n.value, n.lowest)
+		}
 	}
 	var cases []*fuzz.Case
 	if len(c.Cases) > 0 {

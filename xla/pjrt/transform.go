@@ -43,13 +43,12 @@ type transformString struct {
 
 // transformArgs is PJRT_XlaTransform_Args.
 type transformArgs struct {
-	size        uintptr
-	version     int64
-	data        uintptr
-	cleanup     uintptr
-	hasError    bool
-	code        int32
-	message     transformString
+	_           uintptr         // struct_size
+	_           int64           // api_version
+	_           [2]uintptr      // data, cleanup_fn
+	_           bool            // has_error
+	_           int32           // code
+	_           transformString // error_msg
 	module      transformString
 	transformed transformString
 	changed     bool
