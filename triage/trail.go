@@ -92,7 +92,7 @@ func NewTrail(ctx context.Context, c Compiler, b *builds.Build, m *hlo.Module, r
 		return nil, fmt.Errorf("directory for dumps: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	r.DumpDir, r.CompileOnly, r.Inputs = dir, true, nil
+	r.DumpDir, r.CompileOnly, r.Inputs, r.Replicas = dir, true, nil, int(m.ReplicaCount)
 	if b.Kind == builds.CompileOnly {
 		// libtpu writes the list of all pass runs; the name is unknown to no build so far.
 		r.Options = maps.Clone(r.Options)

@@ -10,6 +10,7 @@
 package generate
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"slices"
 
@@ -29,6 +30,9 @@ type Options struct {
 	// name that stands several times has more weight. A pattern for the pass
 	// stands in the program; where there is none the generator is free.
 	Focus []string
+	// Platform is that of the build, patterns.CPU or patterns.TPU; "" is the CPU.
+	// It chooses among the patterns of Focus.
+	Platform string
 	// Patterns, if not nil, replaces the patterns of Focus.
 	Patterns []patterns.Pattern
 	// Skip names opcodes that the programs must not hold, for builds that lack
@@ -45,7 +49,7 @@ func Program(name string, r *rand.Rand, o Options) (*fuzz.Case, error) {
 		case len(o.Patterns) > 0:
 			return o.Patterns[r.IntN(len(o.Patterns))], true
 		case len(o.Focus) > 0:
-			return patterns.Draw(r, o.Focus[r.IntN(len(o.Focus))])
+			return patterns.Draw(r, cmp.Or(o.Platform, patterns.CPU), o.Focus[r.IntN(len(o.Focus))])
 		}
 		return patterns.Pattern{}, false
 	}

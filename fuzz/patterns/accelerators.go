@@ -10,36 +10,36 @@ import (
 // infeeds, host memory, annotations, precisions, large arrays. Most of them
 // are not executed on a CPU.
 var accelerators = of("accelerator", nil, []Pattern{
-	only("infeed", []string{"infeed-decomposer", "infeed_flattener", "infeed-token-propagation"}, func(b *builder) {
+	tpu("infeed", []string{"infeed-decomposer", "infeed_flattener", "infeed-token-propagation"}, func(b *builder) {
 		in := b.Shaped(hlo.OpInfeed, hlo.TupleShape(hlo.TupleShape(hlo.ArrayShape(hlo.F32, 4, 8), hlo.ArrayShape(hlo.S32, 3)), &hlo.Shape{Type: hlo.Token}), nil, b.Op(hlo.OpAfterAll, nil))
 		d := b.Element(in, 0)
 		b.Out(b.Neg(b.Element(d, 0)), b.Neg(b.Element(d, 1)))
 	}),
-	only("infeed-in-a-loop", []string{"infeed-token-propagation", "infeed-decomposer"}, func(b *builder) {
+	tpu("infeed-in-a-loop", []string{"infeed-token-propagation", "infeed-decomposer"}, func(b *builder) {
 		x := b.Source(hlo.F32, 8)
 		b.Out(b.For(hlo.S32, 0, 1, 3, []value{x}, func(i value, s []value) []value {
 			in := b.Shaped(hlo.OpInfeed, hlo.TupleShape(hlo.ArrayShape(hlo.F32, 8), &hlo.Shape{Type: hlo.Token}), nil, b.Op(hlo.OpAfterAll, nil))
 			return []value{b.Add(s[0], b.Element(in, 0))}
 		})...)
 	}),
-	only("outfeed", []string{"outfeed-decomposer"}, func(b *builder) {
+	tpu("outfeed", []string{"outfeed-decomposer"}, func(b *builder) {
 		x := b.Source(hlo.F32, 4, 8)
 		t := b.Tuple(b.Neg(x), b.Add(x, x))
 		b.Op(hlo.OpOutfeed, func(a *program.Attr) { a.OutfeedShape = t.Shape.Proto() }, t, b.Op(hlo.OpAfterAll, nil))
 		b.Out(b.Mul(x, x))
 	}),
-	only("host-memory", []string{"host-offloader", "host-offload-legalize", "host-memory-transfer-asyncifier", "host-offload-normalization"}, func(b *builder) {
+	tpu("host-memory", []string{"host-offloader", "host-offload-legalize", "host-memory-transfer-asyncifier", "host-offload-normalization"}, func(b *builder) {
 		x := b.Source(hlo.F32, 16, 128)
 		h := b.Custom("MoveToHost", x.Shape, nil, nil, b.Un(hlo.OpTanh, x))
 		d := b.Custom("MoveToDevice", x.Shape, nil, nil, h)
 		b.Out(b.Add(d, x))
 	}),
-	only("host-memory-of-a-parameter", []string{"host-offloading-prepare-elide-move-to-host", "host-offloading-prepare-convert-to-custom-call", "host-offloader"}, func(b *builder) {
+	tpu("host-memory-of-a-parameter", []string{"host-offloading-prepare-elide-move-to-host", "host-offloading-prepare-convert-to-custom-call", "host-offloader"}, func(b *builder) {
 		x := b.Source(hlo.F32, 16, 128)
 		h := b.Custom("MoveToHost", x.Shape, nil, nil, x)
 		b.Out(b.Add(b.Custom("MoveToDevice", x.Shape, nil, nil, b.Copy(h)), x))
 	}),
-	only("host-memory-in-place", []string{"host-offloader", "host-offload-legalize"}, func(b *builder) {
+	tpu("host-memory-in-place", []string{"host-offloader", "host-offload-legalize"}, func(b *builder) {
 		x := b.Source(hlo.F32, 1, 8, 128)
 		buffer := b.Splat(b.Number(hlo.F32, 0), 2, 8, 128)
 		z := b.Number(hlo.S32, 0)
@@ -48,7 +48,7 @@ var accelerators = of("accelerator", nil, []Pattern{
 		s := b.DynamicSlice(u, []int64{1, 8, 128}, b.IndexOf(hlo.S32, 2), z, z)
 		b.Out(b.Custom("MoveToDevice", s.Shape, nil, nil, s))
 	}),
-	only("placement", []string{"convert-memory-placement-to-internal-annotations"}, func(b *builder) {
+	tpu("placement", []string{"convert-memory-placement-to-internal-annotations"}, func(b *builder) {
 		x := b.Source(hlo.F32, 16, 128)
 		place := func(x value, kind string) value {
 			return b.Custom("annotate_device_placement", x.Shape, func(a *program.Attr) {
@@ -58,16 +58,16 @@ var accelerators = of("accelerator", nil, []Pattern{
 		}
 		b.Out(b.Add(place(place(b.Neg(x), "pinned_host"), "device"), x))
 	}),
-	only("host-computation", []string{"hlo_host_device_type_call_wrapper", "host_compute_asyncifier", "hlo_device_type_async_wrapper", "hlo_host_compute_alias_assigner", "async-compute-on-rewriter", "convert-frontend-attribute-to-backend-config"}, func(b *builder) {
+	tpu("host-computation", []string{"hlo_host_device_type_call_wrapper", "host_compute_asyncifier", "hlo_device_type_async_wrapper", "hlo_host_compute_alias_assigner", "async-compute-on-rewriter", "convert-frontend-attribute-to-backend-config"}, func(b *builder) {
 		x := b.Source(hlo.F32, 16, 128)
 		c := b.Call([]value{x}, func(a []value) value { return tag(b.Add(a[0], a[0]), "_xla_compute_type", "host") })
 		b.Out(b.Neg(tag(c, "_xla_compute_type", "host")))
 	}),
-	only("annotated", []string{"convert-frontend-attribute-to-backend-config", "legalize-scheduling-annotations"}, func(b *builder) {
+	tpu("annotated", []string{"convert-frontend-attribute-to-backend-config", "legalize-scheduling-annotations"}, func(b *builder) {
 		x := b.Source(hlo.F32, 16, 128)
 		b.Out(tag(b.Mul(tag(b.Add(x, x), "_scheduling_group_id", "1"), x), "_scheduling_group_id", "1"))
 	}),
-	only("no-argument", []string{"nullary-function-wrap-inliner", "call-inliner"}, func(b *builder) {
+	tpu("no-argument", []string{"nullary-function-wrap-inliner", "call-inliner"}, func(b *builder) {
 		x := b.Source(hlo.F32, 8)
 		c := b.Call(nil, func([]value) value { return b.Splat(b.Number(hlo.F32, 2), 8) })
 		b.Out(b.Add(x, c))
@@ -76,7 +76,7 @@ var accelerators = of("accelerator", nil, []Pattern{
 		x := b.Source(hlo.F32, 8)
 		b.Out(b.Neg(b.Call([]value{x}, func(a []value) value { return a[0] })))
 	}),
-	only("dot-algorithm", []string{"dot_algorithm_normalizer", "xprecision-rewriter"}, func(b *builder) {
+	tpu("dot-algorithm", []string{"dot_algorithm_normalizer", "xprecision-rewriter"}, func(b *builder) {
 		d := b.MatMul(b.Source(hlo.F32, 16, 128), b.Source(hlo.F32, 128, 16))
 		d.Attr.PrecisionConfig.Algorithm = program.Pick(b, hlopb.PrecisionConfig_ALG_DOT_BF16_BF16_F32, hlopb.PrecisionConfig_ALG_DOT_BF16_BF16_F32_X3)
 		b.Out(d)
@@ -97,16 +97,11 @@ var accelerators = of("accelerator", nil, []Pattern{
 		q := b.Compare("GT", b.Transpose(x, 1, 0), b.Fill(x, 1))
 		b.Out(b.Bin(hlo.OpOr, p, q), b.Bin(hlo.OpXor, p, b.Un(hlo.OpNot, q)))
 	}),
-	only("control", []string{"control-dep-rewriter"}, func(b *builder) {
+	tpu("control", []string{"control-dep-rewriter"}, func(b *builder) {
 		x := b.Source(hlo.F32, 8)
 		y, z := b.Neg(x), b.Un(hlo.OpTanh, x)
 		b.Custom("control_dep", hlo.TupleShape(), func(a *program.Attr) { a.CustomCallHasSideEffect = true }, nil, y, z)
 		b.Out(y, z)
-	}),
-	only("debug-log", []string{"debug-log-custom-call-processor"}, func(b *builder) {
-		x := b.Source(hlo.F32, 8)
-		b.Custom("DebugLog", hlo.TupleShape(), func(a *program.Attr) { a.CustomCallHasSideEffect = true }, nil, x)
-		b.Out(b.Neg(x))
 	}),
 	loop("two-sorts", []string{"sort-merger"}, func(b *builder) {
 		x, y, z := b.Source(hlo.F32, 64), b.Source(hlo.S32, 64), b.Source(hlo.F32, 64)
@@ -175,12 +170,12 @@ var accelerators = of("accelerator", nil, []Pattern{
 		})
 		b.Out(r[0])
 	}),
-	only("random-tuple", []string{"tpu-rng-bit-decompose-tuple"}, func(b *builder) {
+	tpu("random-tuple", []string{"tpu-rng-bit-decompose-tuple"}, func(b *builder) {
 		state := b.Source(hlo.U64, 2)
 		s := hlo.TupleShape(state.Shape, hlo.ArrayShape(hlo.U32, 16, 128))
 		b.Out(b.Elements(b.Shaped(hlo.OpRngBitGenerator, s, func(at *program.Attr) { at.RngAlgorithm = hlopb.RandomAlgorithm_RNG_DEFAULT }, state))...)
 	}),
-	only("scan", []string{"scan_expander", "associative-scan-rewriter"}, func(b *builder) {
+	tpu("scan", []string{"scan_expander", "associative-scan-rewriter"}, func(b *builder) {
 		x := b.Source(hlo.F32, 8, 16)
 		c := b.Source(hlo.F32, 16)
 		body := b.Region("step", []*hlo.Shape{c.Shape, c.Shape}, func(a []value) value {
@@ -231,11 +226,16 @@ func tag(v value, key, text string) value {
 
 // each applies every opcode to a value of its domain.
 func each(name string, ops []hlo.Opcode, passes []string) Pattern {
-	return only(name, passes, func(b *builder) {
+	return tpu(name, passes, func(b *builder) {
 		x := b.Source(hlo.F32, 4, 8)
 		t := b.Un(hlo.OpTanh, x) // within (-1, 1)
 		for _, op := range ops {
 			b.Out(b.Un(op, t))
 		}
 	})
+}
+
+// tpu is a pattern that only builds for TPUs take.
+func tpu(name string, passes []string, build func(b *builder)) Pattern {
+	return Pattern{Name: name, Passes: passes, Build: build, Narrow: true, Platform: TPU}
 }

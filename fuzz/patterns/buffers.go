@@ -195,3 +195,76 @@ func groups(a *program.Attr, ids ...int64) {
 func allReduce(b *builder, x value, op hlo.Opcode) value {
 	return b.With(hlo.OpAllReduce, nil, func(a *program.Attr) { groups(a, 0) }, []*hlo.Computation{b.Reducer(op, x.Shape.Type)}, x)
 }
+
+// replicated are collectives of four replicas: a build for one device refuses
+// them, and the reference does not evaluate them.
+var replicated = of("replicas", nil, []Pattern{
+	replicas("all-reduce", []string{"tpu-all-reduce-legalizer", "async-collective-fusion"}, func(b *builder) {
+		x := b.Source(hlo.F32, 16, 128)
+		b.Out(b.Neg(reduceAll(b, b.Neg(x))))
+	}),
+	replicas("all-reduces", []string{"all-reduce-combiner", "all-reduce-reassociate"}, func(b *builder) {
+		x, y := b.Source(hlo.F32, 16, 128), b.Source(hlo.F32, 16, 128)
+		b.Out(b.Add(reduceAll(b, b.Neg(x)), reduceAll(b, b.Mul(y, y))), reduceAll(b, b.Add(x, y)))
+	}),
+	replicas("all-reduce-of-the-same", []string{"all-reduce-simplifier"}, func(b *builder) {
+		b.Out(reduceAll(b, reduceAll(b, b.Source(hlo.F32, 8, 128))), reduceAll(b, b.Splat(b.Number(hlo.F32, 2), 8, 128)))
+	}),
+	replicas("all-reduce-slice", []string{"tpu-all-reduce-scatter-fusion", "all-reduce-reduce-scatter-reorder"}, func(b *builder) {
+		x := b.Source(hlo.F32, 16, 128)
+		r := reduceAll(b, b.Neg(x))
+		id := b.Mul(b.Convert(b.Op(hlo.OpReplicaId, nil), hlo.S32), b.Number(hlo.S32, 4))
+		b.Out(b.DynamicSlice(r, []int64{4, 128}, id, b.Number(hlo.S32, 0)))
+	}),
+	replicas("all-gather", []string{"tpu-all-gather-normalizer", "all_gather_decomposer", "all-gather-simplifier"}, func(b *builder) {
+		b.Out(b.Neg(gatherAll(b, b.Neg(b.Source(hlo.F32, 8, 128)), int64(b.R.IntN(2)))))
+	}),
+	replicas("all-gathers", []string{"tpu-all-gather-combiner"}, func(b *builder) {
+		b.Out(gatherAll(b, b.Neg(b.Source(hlo.F32, 8, 128)), 0), gatherAll(b, b.Neg(b.Source(hlo.F32, 4, 128)), 0))
+	}),
+	replicas("all-gather-broadcast", []string{"all-gather-bcast-reorder"}, func(b *builder) {
+		b.Out(gatherAll(b, b.Broadcast(b.Source(hlo.F32, 8, 128), []int64{8, 2, 128}, 0, 2), 0))
+	}),
+	replicas("all-to-all", []string{"all-to-all-compaction", "all_to_all_decomposer"}, func(b *builder) {
+		x := b.Source(hlo.F32, 16, 128)
+		b.Out(b.Op(hlo.OpAllToAll, func(a *program.Attr) { a.Dimensions = []int64{0}; groups(a, 0, 1, 2, 3) }, b.Neg(x)))
+	}),
+	replicas("reduce-scatter", []string{"reduce-scatter-decomposer", "reduce-scatter-reassociate"}, func(b *builder) {
+		b.Out(b.Add(scatterAll(b, b.Source(hlo.F32, 16, 128)), scatterAll(b, b.Neg(b.Source(hlo.F32, 16, 128)))))
+	}),
+	replicas("permute", []string{"collective-permute-legalizer", "tpu_async_collective_creator"}, func(b *builder) {
+		x := b.Neg(b.Source(hlo.F32, 8, 128))
+		b.Out(b.Neg(b.Op(hlo.OpCollectivePermute, func(a *program.Attr) {
+			for i := range int64(4) {
+				a.SourceTargetPairs = append(a.SourceTargetPairs, &hlopb.SourceTarget{Source: i, Target: (i + 1) % 4})
+			}
+		}, x)))
+	}),
+	replicas("all-reduce-overlapped", []string{"async-collective-fusion", "async-collective-merger", "async-collective-type-fixer"}, func(b *builder) {
+		x, y := b.Source(hlo.F32, 256, 256), b.Source(hlo.F32, 256, 256)
+		g := gatherAll(b, b.Neg(b.Source(hlo.BF16, 64, 256)), 0)
+		b.Out(reduceAll(b, b.Neg(x)), b.MatMul(y, y), b.MatMul(b.Convert(g, hlo.F32), y))
+	}),
+})
+
+// replicas is a program for four replicas.
+func replicas(name string, passes []string, build func(b *builder)) Pattern {
+	return Pattern{Name: name, Passes: passes, Alone: true, Narrow: true, Platform: TPU, Build: func(b *builder) {
+		b.Module().ReplicaCount = 4
+		build(b)
+	}}
+}
+
+func reduceAll(b *builder, x value) value {
+	return b.With(hlo.OpAllReduce, nil, func(a *program.Attr) { groups(a, 0, 1, 2, 3) }, []*hlo.Computation{b.Reducer(hlo.OpAdd, x.Shape.Type)}, x)
+}
+
+func gatherAll(b *builder, x value, dim int64) value {
+	s := hlo.ArrayShape(x.Shape.Type, with(x.Shape.Dims, int(dim), 4*x.Shape.Dims[dim])...)
+	return b.Shaped(hlo.OpAllGather, s, func(a *program.Attr) { a.Dimensions = []int64{dim}; groups(a, 0, 1, 2, 3) }, x)
+}
+
+func scatterAll(b *builder, x value) value {
+	s := hlo.ArrayShape(x.Shape.Type, with(x.Shape.Dims, 0, x.Shape.Dims[0]/4)...)
+	return b.With(hlo.OpReduceScatter, s, func(a *program.Attr) { a.Dimensions = []int64{0}; groups(a, 0, 1, 2, 3) }, []*hlo.Computation{b.Reducer(hlo.OpAdd, x.Shape.Type)}, x)
+}

@@ -44,7 +44,7 @@ var expanders = of("expander", nil, []Pattern{
 		r := b.Custom("Eigh", hlo.TupleShape(x.Shape, hlo.ArrayShape(hlo.F32, n)), func(a *program.Attr) { a.BackendConfig = []byte("1,1,100,1e-6") }, nil, x)
 		b.Out(b.Elements(r)...)
 	}),
-	only("lu", []string{"lu_decomposition_expander"}, func(b *builder) {
+	tpu("lu", []string{"lu_decomposition_expander"}, func(b *builder) {
 		x := b.Positive(hlo.F32, 3)
 		r := b.Custom("LuDecomposition", hlo.TupleShape(x.Shape, hlo.ArrayShape(hlo.S32, 3), hlo.ArrayShape(hlo.S32, 3)), nil, nil, x)
 		b.Out(b.Elements(r)...)

@@ -309,6 +309,9 @@ func (e *Evaluator) collective(in *hlo.Instruction, a []*Array) (*Value, error) 
 	}
 	v := &Value{}
 	for _, x := range a {
+		if e.opts.Bounds && (in.Op == hlo.OpReduceScatter || in.Op == hlo.OpAllReduce || in.Op == hlo.OpAllReduceStart) {
+			x = reducedAlone(x)
+		}
 		v.Elements = append(v.Elements, arrayValue(x))
 	}
 	if len(a) == 1 {
@@ -362,6 +365,37 @@ func (e *Evaluator) collective(in *hlo.Instruction, a []*Array) (*Value, error) 
 		return nil, unsupported(in, "several devices")
 	}
 	return v, nil
+}
+
+// reducedAlone is what a reduction over one device may make of x: x, or x
+// combined with the neutral element, which flushes subnormals and turns -0 into
+// +0 (XLA:CPU adds into a buffer of zeros for reduce-scatter:
+// xla/backends/cpu/collectives/in_process_communicator.cc).
+func reducedAlone(x *Array) *Array {
+	if x.Re == nil {
+		return x
+	}
+	f := floatTypes[x.Type]
+	if x.Im != nil {
+		f = realType(x.Type)
+	}
+	part := func(n Num) Num {
+		if n.zero() {
+			n.K |= AnyZeroSign
+			return n
+		}
+		return f.flushed(n)
+	}
+	r := x.Clone()
+	for i := range r.Len() {
+		s := r.At(i)
+		s.Re = part(s.Re)
+		if x.Im != nil {
+			s.Im = part(s.Im)
+		}
+		r.Set(i, s)
+	}
+	return r
 }
 
 // groupSize is the largest number of devices in a group of a collective.

@@ -30,7 +30,7 @@ func (b *bench) judge(ctx context.Context) error {
 	t := &tally{unevaluated: map[string]int{}, broken: map[string]int{}, wrong: map[string][]string{}}
 	start := time.Now()
 	b.each(b.n, func(i int) {
-		c, err := b.program(i, b.passes...)
+		c, err := b.program(platformOf(b.builds[0]), i, b.passes...)
 		if err != nil {
 			t.note(t.broken, err.Error())
 			return

@@ -108,7 +108,7 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 	if *passes != "" {
 		b.passes = strings.Split(*passes, ",")
 	}
-	for _, p := range patterns.All() {
+	for _, p := range patterns.On(patterns.TPU) {
 		if *pattern != "" && strings.HasPrefix(p.Name, *pattern) {
 			b.pattern = append(b.pattern, p)
 		}
@@ -151,14 +151,14 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 }
 
 // program is program i of the measurement for a focus.
-func (b *bench) program(i int, focus ...string) (*fuzz.Case, error) {
+func (b *bench) program(platform string, i int, focus ...string) (*fuzz.Case, error) {
 	h := uint64(len(focus))
 	for _, f := range focus {
 		for _, c := range f {
 			h = h*131 + uint64(c)
 		}
 	}
-	o := generate.Options{Focus: focus, Patterns: b.pattern}
+	o := generate.Options{Focus: focus, Patterns: b.pattern, Platform: platform}
 	r := rand.New(rand.NewPCG(b.seed<<32+uint64(i), h))
 	c, err := generate.Program(fmt.Sprintf("g%d", i), r, o)
 	if err != nil || !b.mutants {
@@ -186,6 +186,13 @@ func (b *bench) each(n int, do func(i int)) {
 	}
 	close(next)
 	wg.Wait()
+}
+
+func platformOf(b *builds.Build) string {
+	if b.Spec.Source == builds.Libtpu {
+		return patterns.TPU
+	}
+	return patterns.CPU
 }
 
 // fired is what one compilation did: per pass, whether it ran and changed
@@ -218,7 +225,7 @@ func (b *bench) passesOf(ctx context.Context, build *builds.Build, c *fuzz.Case,
 	for k, v := range flagsOff {
 		opts[k] = v
 	}
-	request := worker.Request{Program: wire, Format: worker.HLO, Options: opts, CompileOnly: true, DumpDir: dir, DumpAll: all}
+	request := worker.Request{Program: wire, Format: worker.HLO, Options: opts, CompileOnly: true, DumpDir: dir, DumpAll: all, Replicas: int(m.ReplicaCount)}
 	if b.quick {
 		opts["xla_enable_hlo_passes_only"], request.DumpDir = "flatten-call-graph,dce", ""
 	}
@@ -284,7 +291,7 @@ func (b *bench) compile(ctx context.Context) error {
 		instructions := 0
 		start := time.Now()
 		b.each(b.n, func(i int) {
-			c, err := b.program(i, b.passes...)
+			c, err := b.program(platformOf(build), i, b.passes...)
 			var why string
 			if err != nil {
 				why = "invalid: " + err.Error()
@@ -332,7 +339,7 @@ func (b *bench) fire(ctx context.Context) error {
 		if passes == nil {
 			ran := map[string]bool{}
 			for i := range 8 {
-				c, err := b.program(i)
+				c, err := b.program(platformOf(build), i)
 				if err != nil {
 					return err
 				}
@@ -350,7 +357,7 @@ func (b *bench) fire(ctx context.Context) error {
 		hits, own, bad, crossed := map[string]int{}, map[string]int{}, map[string]int{}, map[string]int{}
 		b.each(len(passes)*b.n, func(k int) {
 			pass := passes[k/b.n]
-			c, err := b.program(k%b.n, pass)
+			c, err := b.program(platformOf(build), k%b.n, pass)
 			if err != nil {
 				mu.Lock()
 				bad["invalid: "+err.Error()]++
@@ -384,7 +391,7 @@ func (b *bench) fire(ctx context.Context) error {
 			if own[p] > 0 {
 				n++
 			}
-			fmt.Fprintf(b.w, "%-55s %4d patterns  %5d of %d  (%d anywhere)\n", p, len(patterns.For(p)), own[p], hits[p], crossed[p])
+			fmt.Fprintf(b.w, "%-55s %4d patterns  %5d of %d  (%d anywhere)\n", p, len(patterns.For(platformOf(build), p)), own[p], hits[p], crossed[p])
 		}
 		for _, why := range sorted(bad) {
 			fmt.Fprintf(b.w, "bad %6d  %s\n", bad[why], why)
@@ -395,11 +402,11 @@ func (b *bench) fire(ctx context.Context) error {
 }
 
 func (b *bench) matrix(ctx context.Context) error {
-	ps := b.pattern
-	if ps == nil {
-		ps = patterns.All()
-	}
 	for _, build := range b.builds {
+		ps := b.pattern
+		if ps == nil {
+			ps = patterns.On(platformOf(build))
+		}
 		var mu sync.Mutex
 		hits := make([]map[string]int, len(ps))
 		ran := map[string]bool{}
@@ -435,7 +442,7 @@ func (b *bench) matrix(ctx context.Context) error {
 				hits[k/b.n][r]++
 			}
 		})
-		table := patterns.Fires()
+		table := patterns.Fires(platformOf(build))
 		for i, p := range ps {
 			for _, r := range sorted(hits[i]) {
 				if 10*hits[i][r] >= 9*b.n && !slices.Contains(table[p.Name], r) {
@@ -444,7 +451,7 @@ func (b *bench) matrix(ctx context.Context) error {
 			}
 			line := ""
 			for _, r := range sorted(ran) {
-				named := slices.ContainsFunc(patterns.For(r), func(q patterns.Pattern) bool { return q.Name == p.Name })
+				named := slices.ContainsFunc(patterns.For(platformOf(build), r), func(q patterns.Pattern) bool { return q.Name == p.Name })
 				switch h := hits[i][r]; {
 				case named && 10*h < 9*b.n:
 					line += fmt.Sprintf("  -%s %d", r, h)
@@ -471,7 +478,7 @@ func (b *bench) matrix(ctx context.Context) error {
 }
 
 func writeTable(file string, table map[string][]string) error {
-	out := "# pattern, passes that fired in at least 9 of 10 of its programs on some build; made by: go run ./tools/exercise matrix --table fuzz/patterns/fires.tsv\n"
+	out := "# pattern, passes that fired in at least 9 of 10 of its programs; made by: go run ./tools/exercise matrix --table fuzz/patterns/fires_cpu.tsv\n"
 	for _, name := range sorted(table) {
 		if _, err := patterns.Named(name); err == nil {
 			out += name + "\t" + strings.Join(table[name], ",") + "\n"

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Options are the compile options that passgate sets, for one replica and one partition.
+// Options are the compile options that passgate sets, for one partition.
 type Options struct {
 	// Overrides are DebugOptions field names and values in flag syntax; every type of field takes the text form
 	// (CompileOptions::ApplyOption in xla/pjrt/pjrt_executable.cc), repeated fields a comma list. The values "true" and
@@ -16,6 +16,8 @@ type Options struct {
 	Overrides map[string]string
 	// BackendOnly skips the HLO passes (run_backend_only).
 	BackendOnly bool
+	// Replicas is the number of replicas; 0 is 1.
+	Replicas int
 	// Entry, if set, are the shapes that the program's entry computation asks for.
 	Entry *EntryShapes
 }
@@ -48,7 +50,7 @@ func (o Options) Marshal() []byte {
 			build = appendBytes(build, fieldResultLayout, e.result.raw)
 		}
 	}
-	build = appendVarint(build, fieldNumReplicas, 1)
+	build = appendVarint(build, fieldNumReplicas, uint64(max(o.Replicas, 1)))
 	build = appendVarint(build, fieldNumPartitions, 1)
 	if o.BackendOnly {
 		build = appendVarint(build, fieldRunBackendOnly, 1)

@@ -97,7 +97,7 @@ func (e *plugin) compile(r *wire.Request, entry *pjrt.EntryShapes) (x *pjrt.Exec
 		overrides[name] = v
 	}
 	for {
-		opts := pjrt.Options{Overrides: overrides, BackendOnly: r.GetBackendOnly(), Entry: entry}.Marshal()
+		opts := pjrt.Options{Overrides: overrides, BackendOnly: r.GetBackendOnly(), Replicas: int(r.GetReplicas()), Entry: entry}.Marshal()
 		if e.client != nil {
 			x, err = e.client.Compile(r.GetProgram(), r.GetFormat(), opts)
 		} else {

@@ -36,6 +36,9 @@ type Request struct {
 	// defaults; repeated fields take comma lists. Names that the build does not have are dropped and listed in
 	// Outcome.Dropped.
 	Options map[string]string
+	// Replicas is the number of devices that run the program together; 0 is 1. More than one needs CompileOnly, and a
+	// topology or client of so many devices.
+	Replicas int
 	// BackendOnly skips the HLO passes (run_backend_only): Program is a module that has been through them.
 	BackendOnly bool
 	// WantOptimized asks for the module after all HLO passes in Result.Optimized.

@@ -452,6 +452,8 @@ func (r Request) check() error {
 		return fmt.Errorf("request: unknown program format %q", r.Format)
 	case r.DumpDir != "" && !filepath.IsAbs(r.DumpDir):
 		return fmt.Errorf("request: dump directory %q is not absolute", r.DumpDir)
+	case r.Replicas < 0 || r.Replicas > 1 && !r.CompileOnly:
+		return fmt.Errorf("request: %d replicas; more than one can be compiled for only", r.Replicas)
 	case r.Repeat < 0:
 		return fmt.Errorf("request: %d repetitions", r.Repeat)
 	case r.CompileOnly && len(r.Inputs) > 0:
@@ -462,7 +464,7 @@ func (r Request) check() error {
 
 func (r Request) message(id uint64) *wire.Request {
 	m := &wire.Request{Id: id, Program: r.Program, Format: string(r.Format), Options: r.Options, BackendOnly: r.BackendOnly,
-		WantOptimized: r.WantOptimized, DumpDir: r.DumpDir, DumpAll: r.DumpAll, CompileOnly: r.CompileOnly, Repeat: int32(max(r.Repeat, 1)), RepeatNs: int64(r.RepeatFor)}
+		WantOptimized: r.WantOptimized, DumpDir: r.DumpDir, DumpAll: r.DumpAll, CompileOnly: r.CompileOnly, Repeat: int32(max(r.Repeat, 1)), RepeatNs: int64(r.RepeatFor), Replicas: int32(r.Replicas)}
 	if t := r.Transform; t != nil {
 		m.Transform = &wire.Transform{Stage: int32(t.Stage), Module: t.Module}
 	}

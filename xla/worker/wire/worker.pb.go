@@ -143,6 +143,7 @@ type Request struct {
 	Repeat        int32                  `protobuf:"varint,11,opt,name=repeat,proto3" json:"repeat,omitempty"`                     // executions per input set, from 1
 	RepeatNs      int64                  `protobuf:"varint,13,opt,name=repeat_ns,json=repeatNs,proto3" json:"repeat_ns,omitempty"` // go on executing so long, up to 300 executions
 	Transform     *Transform             `protobuf:"bytes,14,opt,name=transform,proto3" json:"transform,omitempty"`
+	Replicas      int32                  `protobuf:"varint,15,opt,name=replicas,proto3" json:"replicas,omitempty"` // of the program; 0 is 1
 	// If set, the request only asks which of these options the build has.
 	Probe         []string `protobuf:"bytes,12,rep,name=probe,proto3" json:"probe,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -268,6 +269,13 @@ func (x *Request) GetTransform() *Transform {
 		return x.Transform
 	}
 	return nil
+}
+
+func (x *Request) GetReplicas() int32 {
+	if x != nil {
+		return x.Replicas
+	}
+	return 0
 }
 
 func (x *Request) GetProbe() []string {
@@ -713,7 +721,7 @@ const file_worker_proto_rawDesc = "" +
 	"\x04dims\x18\x02 \x03(\x03R\x04dims\x12\x12\n" +
 	"\x04data\x18\x03 \x01(\fR\x04data\";\n" +
 	"\x06Arrays\x121\n" +
-	"\x06arrays\x18\x01 \x03(\v2\x19.passgate.worker.v1.ArrayR\x06arrays\"\xaa\x04\n" +
+	"\x06arrays\x18\x01 \x03(\v2\x19.passgate.worker.v1.ArrayR\x06arrays\"\xc6\x04\n" +
 	"\aRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x18\n" +
 	"\aprogram\x18\x02 \x01(\fR\aprogram\x12\x16\n" +
@@ -728,7 +736,8 @@ const file_worker_proto_rawDesc = "" +
 	" \x03(\v2\x1a.passgate.worker.v1.ArraysR\x06inputs\x12\x16\n" +
 	"\x06repeat\x18\v \x01(\x05R\x06repeat\x12\x1b\n" +
 	"\trepeat_ns\x18\r \x01(\x03R\brepeatNs\x12;\n" +
-	"\ttransform\x18\x0e \x01(\v2\x1d.passgate.worker.v1.TransformR\ttransform\x12\x14\n" +
+	"\ttransform\x18\x0e \x01(\v2\x1d.passgate.worker.v1.TransformR\ttransform\x12\x1a\n" +
+	"\breplicas\x18\x0f \x01(\x05R\breplicas\x12\x14\n" +
 	"\x05probe\x18\f \x03(\tR\x05probe\x1a:\n" +
 	"\fOptionsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
@@ -838,4 +847,4 @@ func file_worker_proto_init() {
 	file_worker_proto_depIdxs = nil
 }
 
-// source sha256: 549452fd3724efca358a51fcded8d7a4422f9c5957aa52bf25969d4f7948de6d
+// source sha256: 917b1782ee55c24498d6b74bfdd7f21a9ea78f4f29143a8a0b8df9c8d9478a9e
