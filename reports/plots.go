@@ -69,7 +69,7 @@ func bars(title, axis string, labels []string, all []series) (figure, error) {
 			p.Legend.Add(s.name, b)
 		}
 	}
-	p.Legend.Top = true
+	p.X.Max *= 1.04 // the longest bar ends inside
 	p.NominalY(names...)
 	c := vgsvg.New(460, vg.Points(50+20*float64(len(labels))))
 	p.Draw(draw.New(c))
