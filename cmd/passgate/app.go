@@ -77,9 +77,11 @@ type commands struct {
 		Run     actionRunCmd     `cmd:"" help:"The gate in a job of GitHub Actions: event to verdict, comment and check."`
 		Publish actionPublishCmd `cmd:"" help:"Comment on a fork's pull request: the privileged half, on workflow_run."`
 	} `cmd:"" help:"The pull request's side."`
-	BazelTest bazelTestCmd `cmd:"" hidden:"" help:"What the rule xla_pass_gate_test runs."`
-	Doctor    doctorCmd    `cmd:"" help:"Say what this machine lacks."`
-	Help      helpCmd      `cmd:"" hidden:""`
+	BazelTest  bazelTestCmd  `cmd:"" hidden:"" help:"What the rule xla_pass_gate_test runs."`
+	Doctor     doctorCmd     `cmd:"" help:"Say what this machine lacks."`
+	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`
+	Man        manCmd        `cmd:"" help:"Print the manual page."`
+	Help       helpCmd       `cmd:"" hidden:""`
 }
 
 // helpCmd is `passgate help`.
@@ -135,7 +137,7 @@ func (a *app) execute(args []string) int {
 	case err != nil:
 		return a.fail(&usageError{err})
 	}
-	if err := parsed.Run(a); err != nil {
+	if err := parsed.Run(a, parser); err != nil {
 		return a.fail(err)
 	}
 	return a.code
