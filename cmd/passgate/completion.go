@@ -96,7 +96,9 @@ func fishCompletion(w io.Writer, app *kong.Application) {
 	})
 }
 
-func shellWord(s string) string { return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(s) + "'" }
+func shellWord(s string) string {
+	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(s) + "'"
+}
 
 // Run prints the page in man(7).
 func (manCmd) Run(a *app, k *kong.Kong) error {
