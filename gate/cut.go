@@ -95,8 +95,8 @@ func (c *CutCounts) text() string {
 }
 
 // cutIterations is how many iterations of a loop are judged where the loop as a
-// whole cannot be: the first and the last.
-const cutIterations = 2
+// whole cannot be: the first ones and the last ones.
+const cutIterations = 4
 
 // cutFaults bounds the wrong pieces of one program that are followed up.
 const cutFaults = 4

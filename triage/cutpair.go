@@ -2,7 +2,6 @@ package triage
 
 import (
 	"encoding/binary"
-	"slices"
 	"strconv"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -232,15 +231,6 @@ func (n *numbering) pair(before, after *hlo.Computation) *pairing {
 		}
 	}
 	return p
-}
-
-// trivial reports whether a pair has equal values if the pairs above have.
-func (p *pairing) trivial(n *numbering, a *hlo.Instruction) bool {
-	b := p.of[a]
-	if n.of[a] == n.of[b] {
-		return true
-	}
-	return p.aligned(n, a) && !slices.ContainsFunc(p.bodies(n, a), func(k [2]*hlo.Computation) bool { return true })
 }
 
 // aligned reports whether a pair does the same on pairs.

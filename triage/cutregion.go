@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -26,7 +27,8 @@ type Region struct {
 	Made bool
 
 	outputs []regionOutput
-	tainted bool // holds a pair that was given up
+	cuts    []*hlo.Instruction // of the flat module before: behind the parameters
+	tainted bool               // holds a pair that was given up
 }
 
 // regionOutput is one frontier value, as instructions of the flat modules.
@@ -57,11 +59,12 @@ type RegionStep struct {
 // and its operands, a few levels at most.
 const widenings = 8
 
-// compensated is the largest difference, relative to the largest value of an
-// array, between centres of two programs that mean the same over the reals:
-// centres are computed in double precision, and a region is small enough to
-// lose no more than half of its digits.
-const compensated = 1e-8
+// compensated is the largest difference between centres of two programs that
+// mean the same over the reals, relative to the largest value of an array: half
+// of the digits of the type. A region is small, and its parameters are rounded.
+func compensated(t hlo.PrimitiveType) float64 {
+	return math.Ldexp(1, -(t.Real().Format().MantissaBits+1)/2)
+}
 
 // regionSteps is the step limit of the evaluation of a region; see
 // eval.Options.MaxSteps. A whole loop may be a region.
@@ -79,7 +82,7 @@ func RegionPairs(ctx context.Context, before, after *hlo.Module, args []*eval.Va
 	var out []Region
 	j.walk(j.before.module.Entry, j.after.module.Entry, func(p *pairing, values []map[*hlo.Instruction]*eval.Value) {
 		for _, c := range j.components(p, nil) {
-			out = append(out, j.region(p, c, first(values)))
+			out = append(out, j.region(p, c, first(values), nil))
 		}
 	})
 	return out, ctx.Err()
@@ -170,8 +173,13 @@ func (j *regionJudge) record(args []*eval.Value) {
 	}
 }
 
+// kept reports whether the values of execution k of a computation, from 0, are
+// kept beside those of the last one: 0, 1, 3, 7, 15 and 31. Loops treat their
+// first iterations in a way of their own, and converge.
+func kept(k int) bool { return k&(k+1) == 0 && k < 32 }
+
 // flatValues are the values of the instructions of each flat computation, in
-// its first and its last execution.
+// some of its executions, the first and the last among them.
 type flatValues map[*hlo.Computation][]map[*hlo.Instruction]*eval.Value
 
 // trace runs a flat module and keeps what each instruction gave. What the
@@ -190,6 +198,7 @@ func (f *flatModule) trace(ctx context.Context, args []*eval.Value, maxElements 
 	var values flatValues
 	for range substitutions {
 		values = flatValues{}
+		runs := map[*hlo.Computation]int{}
 		o := eval.Options{MaxElements: maxElements}
 		o.Trace = func(in *hlo.Instruction, v *eval.Value) {
 			c := home[in]
@@ -197,13 +206,16 @@ func (f *flatModule) trace(ctx context.Context, args []*eval.Value, maxElements 
 				return
 			}
 			vs := values[c]
-			switch {
-			case len(vs) == 0:
+			switch n := len(vs); {
+			case n == 0:
+				vs, runs[c] = append(vs, map[*hlo.Instruction]*eval.Value{}), 1
+			case vs[n-1][in] == nil:
+			case kept(runs[c] - 1): // another execution
 				vs = append(vs, map[*hlo.Instruction]*eval.Value{})
-			case vs[len(vs)-1][in] != nil && len(vs) == 1:
-				vs = append(vs, map[*hlo.Instruction]*eval.Value{})
-			case vs[len(vs)-1][in] != nil:
-				vs[1] = map[*hlo.Instruction]*eval.Value{}
+				runs[c]++
+			default:
+				vs[n-1] = map[*hlo.Instruction]*eval.Value{}
+				runs[c]++
 			}
 			vs[len(vs)-1][in] = v
 			values[c] = vs
@@ -410,9 +422,18 @@ func (j *regionJudge) settle(p *pairing, whole map[*hlo.Instruction]bool) *regio
 				done[key] = true
 			}
 			for n, vs := range values {
-				r := j.region(p, c, vs)
+				r := j.region(p, c, vs, nil)
 				r.tainted = began != nil
 				bad, tally, why := j.compare(&r)
+				if len(bad) > 0 {
+					if open := r.dependent(); len(open) > 0 {
+						wider := j.region(p, c, vs, open)
+						wider.tainted = r.tainted
+						if b, t, w := j.compare(&wider); w == "" {
+							bad, tally = b, t
+						}
+					}
+				}
 				for k, o := range c.outputs {
 					t := regionTally{why: why}
 					if why == "" {
@@ -462,7 +483,7 @@ func (j *regionJudge) settle(p *pairing, whole map[*hlo.Instruction]bool) *regio
 // speaksFor reports whether a loop or conditional whose bodies differ was judged
 // as a whole and means the same.
 func (j *regionJudge) speaksFor(p *pairing, a *hlo.Instruction) bool {
-	r := j.region(p, component{outputs: []regionOutput{{p.of[a], a}}}, first(j.values[p.before]))
+	r := j.region(p, component{outputs: []regionOutput{{p.of[a], a}}}, first(j.values[p.before]), nil)
 	r.tainted = true
 	bad, tally, why := j.compare(&r)
 	return why == "" && len(bad) == 0 && tally[0].Undecided < tally[0].Elements
@@ -556,8 +577,35 @@ func above(in *hlo.Instruction, stop func(*hlo.Instruction) bool) []*hlo.Instruc
 	return out
 }
 
-// region builds the two programs of a component.
-func (j *regionJudge) region(p *pairing, c component, values map[*hlo.Instruction]*eval.Value) Region {
+// dependent are the parameters of a region that are computed from others a few
+// instructions above. As parameters they are rounded, and where the other side
+// computes the same in another order, that rounding is in neither legal set.
+func (r *Region) dependent() map[*hlo.Instruction]bool {
+	out := map[*hlo.Instruction]bool{}
+	for _, b := range r.cuts {
+		level := []*hlo.Instruction{b}
+		for range widenings {
+			var next []*hlo.Instruction
+			for _, x := range level {
+				for _, o := range x.Operands {
+					if slices.Contains(r.cuts, o) {
+						out[b] = true
+					}
+					next = append(next, o)
+				}
+			}
+			slices.SortFunc(next, func(x, y *hlo.Instruction) int { return strings.Compare(x.Name, y.Name) })
+			if level = slices.Compact(next); out[b] || len(level) > 64 {
+				break
+			}
+		}
+	}
+	return out
+}
+
+// region builds the two programs of a component. Instructions in open are not
+// cut.
+func (j *regionJudge) region(p *pairing, c component, values map[*hlo.Instruction]*eval.Value, open map[*hlo.Instruction]bool) Region {
 	r := Region{outputs: c.outputs}
 	params := map[*hlo.Instruction]int{} // cut instruction before -> number
 	var cuts []*hlo.Instruction
@@ -580,17 +628,18 @@ func (j *regionJudge) region(p *pairing, c component, values map[*hlo.Instructio
 		return b
 	}
 	pb := build("before", before, func(x *hlo.Instruction) *hlo.Instruction {
-		if p.cut[x] || x.Op == hlo.OpParameter {
+		if p.cut[x] && !open[x] || x.Op == hlo.OpParameter {
 			return x
 		}
 		return nil
 	})
 	pa := build("after", after, func(x *hlo.Instruction) *hlo.Instruction {
-		if b := p.of[x]; b != nil {
+		if b := p.of[x]; b != nil && !open[b] {
 			return b
 		}
 		return nil
 	})
+	r.cuts = cuts
 	for _, b := range cuts {
 		v := values[b]
 		var lit *hlo.Literal
@@ -768,7 +817,7 @@ func drifted(s *Step, before, after *eval.Value) {
 		}
 		for i := range b.Len() {
 			x, y := b.At(i), a.At(i)
-			if !decidedFloat(x) || !decidedFloat(y) || math.Hypot(x.Re.C-y.Re.C, x.Im.C-y.Im.C) <= compensated*scale {
+			if !decidedFloat(x) || !decidedFloat(y) || math.Hypot(x.Re.C-y.Re.C, x.Im.C-y.Im.C) <= compensated(b.Type)*scale {
 				continue
 			}
 			s.Wrong++
@@ -844,7 +893,7 @@ func (j *regionJudge) location(f *regionFault) *Location {
 	}
 	slices.SortFunc(inner.outputs, func(x, y regionOutput) int { return order[x.after] - order[y.after] })
 	for _, pair := range inner.outputs {
-		r := j.region(f.pairing, component{outputs: []regionOutput{pair}}, f.values)
+		r := j.region(f.pairing, component{outputs: []regionOutput{pair}}, f.values, nil)
 		bad, _, _ := j.compare(&r)
 		if len(bad) > 0 {
 			at, where = pair, bad[0].where

@@ -125,12 +125,17 @@ func TestValidateRegions(t *testing.T) {
 		{name: "last instruction", before: chaotic(40), after: chaotic(40, "xx40 = f32[8] maximum(sn39, xx39)"), standing: Guilty, at: "xx40", regions: true},
 		{name: "made good by the reader", before: chaotic(40), standing: Same, regions: true,
 			after: chaotic(40, "mm11 = f32[8] multiply(dd11, ngs)", "xx12 = f32[8] subtract(xx11, sn11)")},
+		{name: "another order, rounded in between", standing: Same, regions: true,
+			before: "HloModule m\nENTRY e {\n  x = f32[4] parameter(0)\n  a = f32[] constant(0.1)\n  as = f32[4] broadcast(a), dimensions={}\n  o = f32[] constant(-1)\n  os = f32[4] broadcast(o), dimensions={}\n  y = f32[4] add(x, as)\n  z = f32[4] add(y, os)\n  c = f32[4] sine(z)\n  ROOT r = f32[4] add(c, y)\n}\n",
+			after:  "HloModule m\nENTRY e {\n  x = f32[4] parameter(0)\n  a = f32[] constant(0.1)\n  as = f32[4] broadcast(a), dimensions={}\n  o = f32[] constant(-1)\n  ao = f32[] add(a, o)\n  os = f32[4] broadcast(ao), dimensions={}\n  y = f32[4] add(x, as)\n  z = f32[4] add(x, os)\n  c = f32[4] sine(z)\n  ROOT r = f32[4] add(c, y)\n}\n"},
 		{name: "not made good by the reader", before: chaotic(40), standing: Guilty, at: "mm11", regions: true,
 			after: chaotic(40, "mm11 = f32[8] multiply(dd11, ngs)", "xx12 = f32[8] subtract(sn11, xx11)")},
 		{name: "fused", before: strings.Replace(logistic, "fusion(x), kind=kLoop, calls=f", "call(x), to_apply=f", 1), after: logistic, standing: Same},
 		{name: "wrong in the fusion", before: strings.Replace(logistic, "fusion(x), kind=kLoop, calls=f", "call(x), to_apply=f", 1),
 			after: strings.Replace(logistic, "multiply(p, cs)", "divide(p, cs)", 1), standing: Guilty, at: "m", regions: true},
 		{name: "loop body commuted", before: looped(step), after: looped("nv = f32[4] negate(v)\n  n = f32[4] add(sq, nv)"), standing: Same, regions: true},
+		{name: "wrong in some iterations", before: looped(step), standing: Guilty, at: "n", regions: true,
+			after: looped("three = s32[] constant(3)\n  late = pred[] compare(i, three), direction=EQ\n  lates = pred[4] broadcast(late), dimensions={}\n  right = f32[4] subtract(sq, v)\n  n = f32[4] select(lates, v, right)")},
 		{name: "loop body wrong", before: looped(step), after: looped("n = f32[4] subtract(v, sq)"), standing: Guilty, at: "n", regions: true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

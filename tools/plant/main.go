@@ -142,7 +142,7 @@ func (g *garden) plant(count int) {
 	for try := 0; planted < count && try < 10*count && g.ctx.Err() == nil; try++ {
 		kind := kinds[planted%len(kinds)]
 		where, ok, hit := "", false, false
-		start := g.now()
+		var start time.Time
 		if planted%3 == 2 {
 			bad, name := mutate(g.trail.Optimised, g.rnd, kind)
 			if bad == nil || !g.matters(g.trail.Optimised, bad) {
