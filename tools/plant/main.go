@@ -5,7 +5,8 @@
 //
 //	go run ./tools/plant --build jax-0.11.2 --count 6 CASE...
 //
-// A planted operation that changes no result of the program is not counted.
+// A planted operation that changes no result of the program, or its own by less
+// than 1/1000, is not counted.
 // Kinds: logic (another operation), precision (rounded to bf16), element (one
 // element of the result is another).
 package main
@@ -16,6 +17,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/signal"
@@ -145,7 +147,7 @@ func (g *garden) plant(count int) {
 		var start time.Time
 		if planted%3 == 2 {
 			bad, name := mutate(g.trail.Optimised, g.rnd, kind)
-			if bad == nil || !g.matters(g.trail.Optimised, bad) {
+			if bad == nil || !g.matters(g.trail.Optimised, bad, name) {
 				continue
 			}
 			start = g.now()
@@ -158,7 +160,7 @@ func (g *garden) plant(count int) {
 				continue
 			}
 			bad, name := mutate(s.Module, g.rnd, kind)
-			if bad == nil || !g.matters(s.Module, bad) {
+			if bad == nil || !g.matters(s.Module, bad, name) {
 				continue
 			}
 			start = g.now()
@@ -214,14 +216,41 @@ func (g *garden) kernel(name, kind string) (found, named bool) {
 	return true, r.Faults[0].Program.Module.Instruction(name) != nil
 }
 
-// matters reports whether a planted operation changes the program's result.
-func (g *garden) matters(good, bad *hlo.Module) bool {
-	a, err := eval.Run(g.ctx, good, g.args, eval.Options{})
+// matters reports whether a planted operation changes the program's result, and
+// by more than rounding where it is first computed.
+func (g *garden) matters(good, bad *hlo.Module, name string) bool {
+	a, at := g.first(good, name)
+	b, bt := g.first(bad, name)
+	return a != nil && b != nil && !equal(a, b) && at != nil && bt != nil && apart(at, bt)
+}
+
+// first are the result of a program and the value of an instruction in its first
+// execution.
+func (g *garden) first(m *hlo.Module, name string) (result, at *eval.Value) {
+	o := eval.Options{Trace: func(in *hlo.Instruction, v *eval.Value) {
+		if at == nil && in.Name == name {
+			at = v
+		}
+	}}
+	result, err := eval.Run(g.ctx, m, g.args, o)
 	if err != nil {
+		return nil, nil
+	}
+	return result, at
+}
+
+// apart reports whether two float arrays differ by more than 1/1000 of an
+// element.
+func apart(a, b *eval.Value) bool {
+	if a.Array == nil || a.Array.Re == nil {
 		return false
 	}
-	b, err := eval.Run(g.ctx, bad, g.args, eval.Options{})
-	return err == nil && !equal(a, b)
+	for i, x := range a.Array.Re.C {
+		if d := math.Abs(x - b.Array.Re.C[i]); d > 1e-3*math.Abs(x) {
+			return true
+		}
+	}
+	return false
 }
 
 func equal(a, b *eval.Value) bool {
