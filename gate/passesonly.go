@@ -193,6 +193,23 @@ func values(inputs []*hlo.Literal) []*eval.Value {
 	return args
 }
 
+// edgeSteps is the step limit of a program that gets the edge streams: some
+// milliseconds of the reference, for all of its states and streams together.
+const edgeSteps = 1 << 12
+
+// passStreams are the case's streams and, where the reference is fast, the
+// edge streams.
+func (k *caseRun) passStreams(ctx context.Context) []fuzz.Stream {
+	streams := k.c.Streams(k.run.cfg.Seed)
+	if len(streams) == 0 {
+		return nil
+	}
+	if _, err := k.run.reference(ctx, k.c.Module, streams[0].Inputs, eval.Options{MaxSteps: edgeSteps}); err != nil {
+		return streams
+	}
+	return append(streams, k.c.EdgeStreams(k.run.cfg.Seed)...)
+}
+
 // workPasses judges one case without executing it.
 func (r *run) workPasses(ctx context.Context, c *fuzz.Case) caseReport {
 	report := caseReport{result: CaseResult{ID: c.Name, Hash: c.Hash(), Streams: []StreamResult{}}}
@@ -211,7 +228,7 @@ func (r *run) workPasses(ctx context.Context, c *fuzz.Case) caseReport {
 	if k.base, err = encode(c); err != nil {
 		return stop(CaseUnsupported, Unsupported, "cannot be written as a proto: "+err.Error())
 	}
-	why := k.ask(ctx, slices.Concat(c.Streams(r.cfg.Seed), c.EdgeStreams(r.cfg.Seed)), &report)
+	why := k.ask(ctx, k.passStreams(ctx), &report)
 	if ctx.Err() != nil {
 		return stop(CaseSkipped, Skipped, "interrupted")
 	}

@@ -44,12 +44,17 @@ const proofSeeds = 2
 // proofSteps is the step limit of the reference in a proof.
 const proofSteps = 1 << 20
 
-// survey compiles the programs and keeps those whose meaning the reference
-// knows before and after all passes.
+// programsFor is the number of programs that are surveyed for n defects: a
+// program has room for many, but few have room for the rarer kinds.
+func programsFor(n int) int { return 24 + n }
+
+// survey compiles programs, in random order, and keeps those whose meaning the
+// reference knows before and after all passes, until there are enough.
 func (t *tester) survey(ctx context.Context) []*ground {
 	var out []*ground
-	for _, c := range t.cfg.Cases {
-		if t.chosen(ctx) {
+	for _, i := range rand.New(rand.NewPCG(t.cfg.Seed, 0x5eed)).Perm(len(t.cfg.Cases)) {
+		c := t.cfg.Cases[i]
+		if t.chosen(ctx) || len(out) >= programsFor(t.cfg.Defects) {
 			break
 		}
 		if c.Module == nil || c.Module.NumInstructions() > maxInstructions {
@@ -242,8 +247,14 @@ func (t *tester) choose(ctx context.Context, grounds []*ground, n int) []*Plante
 			}
 		}
 	}
+	var kinds []defects.Kind
+	for _, k := range defects.Catalogue {
+		if len(t.cfg.Kinds) == 0 || slices.Contains(t.cfg.Kinds, k.Name) {
+			kinds = append(kinds, k)
+		}
+	}
 	// Each kind walks through the places in an order of its own.
-	orders := make([][]int, len(defects.Catalogue))
+	orders := make([][]int, len(kinds))
 	for k := range orders {
 		orders[k] = r.Perm(len(places))
 	}
@@ -251,7 +262,7 @@ func (t *tester) choose(ctx context.Context, grounds []*ground, n int) []*Plante
 	var out []*Planted
 	for len(out) < n && !t.chosen(ctx) {
 		progress := false
-		for k, kind := range defects.Catalogue {
+		for k, kind := range kinds {
 			if len(out) >= n || t.chosen(ctx) {
 				break
 			}

@@ -23,6 +23,8 @@ type Config struct {
 	Cases []*fuzz.Case
 	// Defects is the number to plant.
 	Defects int
+	// Kinds are the kinds to plant, by name; none are all.
+	Kinds []string
 	// Null is the number of programs that run through the same machinery with
 	// nothing planted.
 	Null int

@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/passgate/passgate/defects"
 	"github.com/passgate/passgate/fuzz"
 	"github.com/passgate/passgate/fuzz/generate"
 	"github.com/passgate/passgate/fuzz/patterns"
@@ -21,6 +22,7 @@ type selftestCmd struct {
 	Build      string        `help:"Build to plant defects into." required:"" placeholder:"SPEC"`
 	Cases      []string      `help:"Files or directories of cases to plant in, besides the built-in ones." sep:"none" placeholder:"DIR"`
 	Defects    int           `help:"Defects to plant." default:"200"`
+	Kinds      []string      `help:"Kinds of defects to plant; all if not given." placeholder:"NAME"`
 	Null       int           `help:"Runs with nothing planted." default:"100"`
 	Generated  int           `help:"Generated programs to plant in." default:"100"`
 	Probes     int           `help:"Smaller programs to try for each finding." default:"400"`
@@ -41,6 +43,11 @@ func (c *selftestCmd) Run(a *app) error {
 	}{{"defects", c.Defects, 1}, {"null", c.Null, 0}, {"generated", c.Generated, 0}, {"probes", c.Probes, 0}, {"every", c.Every, 0}} {
 		if n.value < n.lowest {
 			return usagef("--%s %d: want a number from %d", n.flag, n.value, n.lowest)
+		}
+	}
+	for _, name := range c.Kinds {
+		if _, ok := defects.ByName(name); !ok {
+			return usagef("--kinds: no kind %q in the catalogue", name)
 		}
 	}
 	var cases []*fuzz.Case
@@ -68,7 +75,7 @@ func (c *selftestCmd) Run(a *app) error {
 		return err
 	}
 	res, err := selftest.Run(a.ctx, selftest.Config{
-		Build: found[0], Runner: pool, Cases: cases, Defects: c.Defects, Null: c.Null, Seed: c.Seed, Workers: c.workers(), Budget: c.Budget,
+		Build: found[0], Runner: pool, Cases: cases, Defects: c.Defects, Kinds: c.Kinds, Null: c.Null, Seed: c.Seed, Workers: c.workers(), Budget: c.Budget,
 		Probes: c.Probes, PassesOnly: c.PassesOnly, ExecuteEvery: c.Every, Resumes: options["xla_run_hlo_passes_starting_from"], Now: a.now, TempDir: os.TempDir(),
 		Progress: func(done, total int, o selftest.Outcome) {
 			if c.JSON {
