@@ -83,7 +83,7 @@ var converts = of("convert", nil, []Pattern{
 	}, "complex-rewriter"),
 	unary("logistic", program.Type(hlo.F32, hlo.F64, hlo.BF16, hlo.F16, hlo.C64), func(b *builder, x value) value { return b.Un(hlo.OpLogistic, x) }, "logistic-expander", "elementary-function-expander"),
 	unary("elementary", program.Type(hlo.F32, hlo.F64), func(b *builder, x value) value {
-		return b.Un(program.Pick(b, hlo.OpErf, hlo.OpTan, hlo.OpCbrt, hlo.OpLogPlusOne, hlo.OpExponentialMinusOne, hlo.OpCosh, hlo.OpAsinh, hlo.OpAtanh), x)
+		return b.Un(program.Pick(b, hlo.OpErf, hlo.OpTan, hlo.OpCbrt, hlo.OpLogPlusOne, hlo.OpExponentialMinusOne), x)
 	}, "elementary-function-expander"),
 	unary("total-order", program.Type(hlo.F32, hlo.F64, hlo.BF16, hlo.F16), func(b *builder, x value) value {
 		return b.CompareTotal(program.Pick(b, "LT", "GE", "EQ", "NE", "GT", "LE"), x, like(b, x))
