@@ -44,10 +44,11 @@ func TestSameSeedSameProgram(t *testing.T) {
 		return c.Text
 	}
 	for seed := range uint64(50) {
-		if make(seed) != make(seed) {
+		first := make(seed)
+		if again := make(seed); first != again {
 			t.Fatalf("seed %d gives two programs", seed)
 		}
-		if make(seed) == make(seed+1000) {
+		if first == make(seed+1000) {
 			t.Fatalf("seeds %d and %d give one program", seed, seed+1000)
 		}
 	}
