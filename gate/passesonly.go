@@ -115,7 +115,7 @@ func (f fresher) Do(ctx context.Context, b *builds.Build, r worker.Request) work
 // pass, changed or not.
 func (k *caseRun) passTrail(ctx context.Context, c triage.Compiler, b *builds.Build, m *hlo.Module, all bool) (*triage.Trail, error) {
 	r := k.request(ComparisonFlags)
-	r.DumpAll = all
+	r.DumpAll, r.DumpDir = all, k.run.cfg.DumpRoot
 	program := m
 	if b.Kind == builds.Executable && b.Python == "" {
 		program = triage.Stopped(m)
@@ -569,9 +569,10 @@ func (k *caseRun) replayPasses(ctx context.Context, out *Replayed) {
 	}
 }
 
-// BenchPasses measures passes-only: every case's first input stream, compiled
-// up to code generation in persistent workers and every pass step judged. Of
-// cfg it uses Runner, Now, Seed, Timeout and Workers.
+// BenchPasses measures passes-only: every case compiled once up to code
+// generation in a persistent worker, and every pass step judged on each of the
+// case's input streams. Of cfg it uses Runner, Now, CPU, Seed, Timeout,
+// Workers and DumpRoot.
 func BenchPasses(ctx context.Context, cfg Config, b *builds.Build, cases []*fuzz.Case, rounds int) (Rate, error) {
 	cfg.Base, cfg.Head = b, b
 	r := newRun(cfg)
@@ -580,6 +581,7 @@ func BenchPasses(ctx context.Context, cfg Config, b *builds.Build, cases []*fuzz
 		sets [][]*eval.Value
 	}
 	var jobs []job
+	perRound := 0
 	work := func(j job) bool {
 		t, err := j.k.passTrail(ctx, cfg.Runner, b, j.k.c.Module, false)
 		if err != nil || !t.Complete() {
@@ -589,8 +591,7 @@ func BenchPasses(ctx context.Context, cfg Config, b *builds.Build, cases []*fuzz
 		return err == nil
 	}
 	for _, c := range cases {
-		streams := c.Streams(cfg.Seed)
-		if c.Module == nil || runnable(c) != "" || len(streams) == 0 {
+		if c.Module == nil || runnable(c) != "" {
 			continue
 		}
 		k := &caseRun{run: r, c: c}
@@ -598,19 +599,23 @@ func BenchPasses(ctx context.Context, cfg Config, b *builds.Build, cases []*fuzz
 		if k.base, err = encode(c); err != nil {
 			continue
 		}
-		if j := (job{k, [][]*eval.Value{values(streams[0].Inputs)}}); work(j) {
+		j := job{k: k}
+		for _, s := range c.Streams(cfg.Seed) {
+			j.sets = append(j.sets, values(s.Inputs))
+		}
+		if len(j.sets) > 0 && work(j) {
 			jobs = append(jobs, j)
+			perRound += len(j.sets)
 		}
 	}
 	if len(jobs) == 0 {
 		return Rate{}, &ConfigError{"none of the cases compiles on " + b.Spec.String()}
 	}
 	r.xlaTime.total = 0
-	start := cfg.Now()
+	watch := cfg.stopwatch()
 	queue := make(chan job)
 	var wg sync.WaitGroup
-	workers := max(1, cfg.Workers)
-	for range workers {
+	for range max(1, cfg.Workers) {
 		wg.Go(func() {
 			for j := range queue {
 				work(j)
@@ -624,7 +629,5 @@ func BenchPasses(ctx context.Context, cfg Config, b *builds.Build, cases []*fuzz
 	}
 	close(queue)
 	wg.Wait()
-	s := cfg.Now().Sub(start).Seconds()
-	n := rounds * len(jobs)
-	return Rate{n, s, float64(n) / s, r.xlaTime.total.Seconds() / s / float64(workers)}, ctx.Err()
+	return watch.rate(rounds*len(jobs), rounds*perRound, r.xlaTime.total), ctx.Err()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/passgate/passgate/fuzz"
 	"github.com/passgate/passgate/hlo"
@@ -155,22 +156,53 @@ func (k *caseRun) replayed(a *asked, flags string, s side) (ReplayedRun, answer)
 	return run, j
 }
 
-// Rate is what Bench measured for one way of running cases.
+// Rate is what Bench measured for one way of running cases. A case is one
+// program with one set of inputs.
 type Rate struct {
-	Cases          int
-	Seconds        float64
-	CasesPerSecond float64
+	Programs, Cases int
+	Seconds         float64
+	CasesPerSecond  float64
+	// ProcessorSeconds is the processor time that was used, by Config.CPU, and
+	// CasesPerCore the cases per second of it: what a core that is all ours
+	// would do. Both are 0 without Config.CPU.
+	ProcessorSeconds, CasesPerCore float64
 	// InXLA is the share of the workers' wall time that was spent in calls of
 	// the build.
 	InXLA float64
 }
 
+// stopwatch measures a Rate.
+type stopwatch struct {
+	cfg   *Config
+	start time.Time
+	used  time.Duration
+}
+
+func (c *Config) stopwatch() stopwatch {
+	w := stopwatch{cfg: c, start: c.Now()}
+	if c.CPU != nil {
+		w.used = c.CPU()
+	}
+	return w
+}
+
+// rate is that of programs and cases since the start, inXLA the time in calls
+// of the build.
+func (w stopwatch) rate(programs, cases int, inXLA time.Duration) Rate {
+	s := w.cfg.Now().Sub(w.start).Seconds()
+	r := Rate{Programs: programs, Cases: cases, Seconds: s, CasesPerSecond: float64(cases) / s, InXLA: inXLA.Seconds() / s / float64(max(1, w.cfg.Workers))}
+	if w.cfg.CPU != nil {
+		r.ProcessorSeconds = (w.cfg.CPU() - w.used).Seconds()
+		r.CasesPerCore = float64(cases) / r.ProcessorSeconds
+	}
+	return r
+}
+
 // Bench compiles and runs every case on one build, on each of its input
 // streams, and measures two ways: persistent workers that compile a program
 // once for all its streams, as Run does, and a fresh process for each program
-// and stream. A case of Rate is one program with one input stream. Programs
-// that end in anything but a result are left out of both. Of cfg it uses
-// Runner, Now, Seed, Timeout and Workers.
+// and stream. Programs that end in anything but a result are left out of both. Of cfg it uses
+// Runner, Now, CPU, Seed, Timeout and Workers.
 func Bench(ctx context.Context, cfg Config, b *builds.Build, cases []*fuzz.Case, rounds int) (persistent, fresh Rate, err error) {
 	var programs, single []worker.Request
 	for _, c := range cases {
@@ -200,7 +232,7 @@ func Bench(ctx context.Context, cfg Config, b *builds.Build, cases []*fuzz.Case,
 	}
 	measure := func(do func(context.Context, *builds.Build, worker.Request) worker.Outcome, requests []worker.Request) Rate {
 		var inXLA meter
-		start := cfg.Now()
+		watch := cfg.stopwatch()
 		queue := make(chan worker.Request)
 		done := make(chan struct{})
 		for range max(1, cfg.Workers) {
@@ -220,9 +252,7 @@ func Bench(ctx context.Context, cfg Config, b *builds.Build, cases []*fuzz.Case,
 		for range max(1, cfg.Workers) {
 			<-done
 		}
-		s := cfg.Now().Sub(start).Seconds()
-		n := rounds * len(single)
-		return Rate{n, s, float64(n) / s, inXLA.total.Seconds() / s / float64(max(1, cfg.Workers))}
+		return watch.rate(rounds*len(programs), rounds*len(single), inXLA.total)
 	}
 	persistent = measure(cfg.Runner.Do, programs)
 	fresh = measure(cfg.Runner.DoFresh, single)

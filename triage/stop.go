@@ -14,8 +14,9 @@ const StopTarget = "passgate_stop_behind_the_passes"
 // a CPU build fails before it has done anything: a custom-call with side
 // effects and without operands or users, of an unregistered target of the
 // typed FFI (xla/service/cpu/thunk_emitter.cc looks the handler up). The HLO
-// passes and the scheduler run as without it. NewTrail takes it out of the
-// states again.
+// passes and the scheduler run as without it. It comes first: the scheduler
+// keeps it there, so that no kernel is emitted before it. NewTrail takes it out
+// of the states again.
 func Stopped(m *hlo.Module) *hlo.Module {
 	m = m.Clone()
 	in := hlo.NewInstruction(StopTarget, hlo.OpCustomCall, hlo.TupleShape())
@@ -23,7 +24,7 @@ func Stopped(m *hlo.Module) *hlo.Module {
 	in.Attr.CustomCallTarget = target
 	in.Attr.CustomCallHasSideEffect = true
 	in.Attr.CustomCallApiVersion = hlopb.CustomCallApiVersion_API_VERSION_TYPED_FFI
-	m.Entry.Instructions = slices.Insert(m.Entry.Instructions, len(m.Entry.Instructions)-1, in)
+	m.Entry.Instructions = slices.Insert(m.Entry.Instructions, 0, in)
 	return m
 }
 

@@ -84,10 +84,11 @@ type Compiler interface {
 
 // NewTrail compiles the program of r on the build with per-pass dumps and
 // reads them. r's inputs are not run; r.DumpAll asks for a state after every
-// pass, changed or not. An error is an infrastructure failure
+// pass, changed or not. The dumps lie in a new directory under r.DumpDir, the
+// system's temporary directory if empty, and are gone when NewTrail returns. An error is an infrastructure failure
 // (no directory for the dumps); a compiler that failed is in Outcome.
 func NewTrail(ctx context.Context, c Compiler, b *builds.Build, m *hlo.Module, r worker.Request) (*Trail, error) {
-	dir, err := os.MkdirTemp("", "passgate-trail-")
+	dir, err := os.MkdirTemp(r.DumpDir, "passgate-trail-")
 	if err != nil {
 		return nil, fmt.Errorf("directory for dumps: %w", err)
 	}

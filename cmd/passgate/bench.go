@@ -7,7 +7,8 @@ import (
 	"github.com/passgate/passgate/xla/builds"
 )
 
-// benchCmd measures the speed of passes-only and of compile-and-run.
+// benchCmd measures the speed of passes-only and of compile-and-run. A case is
+// one program with one set of inputs.
 type benchCmd struct {
 	runFlags
 	Build  string   `help:"Build to measure." default:"jax-0.11.2" placeholder:"SPEC"`
@@ -36,7 +37,7 @@ func (c *benchCmd) Run(a *app) error {
 		return err
 	}
 	defer pool.Close()
-	cfg := gate.Config{Runner: pool, Now: a.now, Seed: c.Seed, Timeout: c.Timeout, Workers: c.workers()}
+	cfg := gate.Config{Runner: pool, Now: a.now, Seed: c.Seed, Timeout: c.Timeout, Workers: c.workers(), DumpRoot: dumpRoot(), CPU: processorTime}
 	type way struct {
 		name string
 		rate gate.Rate
@@ -55,19 +56,23 @@ func (c *benchCmd) Run(a *app) error {
 		ways = append(ways, way{"persistent workers", persistent}, way{"process per case", fresh})
 	}
 	for _, r := range ways {
+		times := 0.0
+		if fresh.CasesPerSecond > 0 {
+			times = r.rate.CasesPerSecond / fresh.CasesPerSecond
+		}
 		if c.JSON {
-			if err := a.emit(map[string]any{"case": r.name, "outcome": "ok", "detail": "", "cases": r.rate.Cases, "seconds": r.rate.Seconds,
-				"cases_per_second": r.rate.CasesPerSecond, "in_xla": r.rate.InXLA}); err != nil {
+			if err := a.emit(map[string]any{"case": r.name, "outcome": "ok", "detail": "", "programs": r.rate.Programs, "cases": r.rate.Cases, "seconds": r.rate.Seconds,
+				"cases_per_second": r.rate.CasesPerSecond, "processor_seconds": r.rate.ProcessorSeconds, "cases_per_core": r.rate.CasesPerCore,
+				"in_xla": r.rate.InXLA, "times_process_per_case": times}); err != nil {
 				return err
 			}
 			continue
 		}
-		fmt.Fprintf(a.stdout, "%-19s  %4d cases in %6.2fs: %6.1f cases/s, %3.0f%% of the wall time inside XLA\n", r.name, r.rate.Cases, r.rate.Seconds, r.rate.CasesPerSecond, 100*r.rate.InXLA)
-	}
-	if !c.JSON && fresh.Cases > 0 {
-		for _, r := range ways[:2] {
-			fmt.Fprintf(a.stdout, "%-19s  %.1f times a process per case\n", r.name, r.rate.CasesPerSecond/fresh.CasesPerSecond)
+		fmt.Fprintf(a.stdout, "%-19s  %4d cases (%d programs) in %6.2fs: %6.1f cases/s, %6.1f per second of a core, %3.0f%% of the wall time inside XLA", r.name, r.rate.Cases, r.rate.Programs, r.rate.Seconds, r.rate.CasesPerSecond, r.rate.CasesPerCore, 100*r.rate.InXLA)
+		if times > 0 {
+			fmt.Fprintf(a.stdout, ", %.1f times a process per case", times)
 		}
+		fmt.Fprintln(a.stdout)
 	}
 	return nil
 }
