@@ -71,6 +71,16 @@ func Harvest(fsys fs.FS) iter.Seq2[Module, error] {
 	}
 }
 
+// Modules yields the line and text of each HLO module in the text of one file,
+// by the rules of Harvest; nothing for a file that is no test and no .hlo file.
+func Modules(name, src string) iter.Seq2[int, string] {
+	texts := textsOf(name)
+	if texts == nil {
+		return func(func(int, string) bool) {}
+	}
+	return texts(src)
+}
+
 // textsOf is the extractor for a file name: source text to lines and modules.
 func textsOf(p string) func(string) iter.Seq2[int, string] {
 	switch {

@@ -77,6 +77,8 @@ type Config struct {
 	Witness *builds.Build
 	// Policy is the project's own rules; nil for none.
 	Policy *policy.Policy
+	// Explore searches for further programs after the cases; nil for none.
+	Explore *Exploration
 }
 
 // Focus is a pass to look for: any of its names.
@@ -158,6 +160,11 @@ func (c *Config) check() error {
 	}
 	if c.Shards != 0 && (c.Shard < 1 || c.Shard > c.Shards) {
 		return &ConfigError{fmt.Sprintf("shard %d/%d: want I/N with 1 <= I <= N", c.Shard, c.Shards)}
+	}
+	if c.Explore != nil {
+		if err := c.Explore.check(c); err != nil {
+			return err
+		}
 	}
 	if c.Witness != nil && c.Witness.Kind != builds.Executable {
 		return &ConfigError{fmt.Sprintf("build %s is compile-only: it cannot be the witness, which runs programs", c.Witness.Spec)}

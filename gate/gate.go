@@ -18,6 +18,8 @@ type run struct {
 	firm          eval.Contest // argued semantics that the policy does not contest
 	xlaTime       meter
 	referenceTime meter
+	// minimiseAll looks for smaller programs for every finding, blocking or not.
+	minimiseAll bool
 }
 
 func newRun(cfg Config) *run {
@@ -60,13 +62,19 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 		}
 	}
 	reports := r.all(ctx, cases)
+	for _, f := range cfg.Passes {
+		res.Passes = append(res.Passes, PassResult{Name: f.Name, Weight: f.Weight, Reason: f.Reason})
+	}
+	if cfg.Explore != nil && (cfg.Explore.GoOn || !blocks(reports)) {
+		reports = append(reports, r.explore(ctx, start, res)...)
+	}
 	r.summarise(res, reports)
 	applyPolicy(cfg.Policy, res, start)
 	r.decide(res, reports, ctx.Err() != nil)
 	total := cfg.Now().Sub(start).Seconds()
 	res.Timing = Timing{Seconds: total, InXLASeconds: r.xlaTime.total.Seconds(), ReferenceSeconds: r.referenceTime.total.Seconds(), Workers: max(1, cfg.Workers)}
 	if total > 0 {
-		res.Timing.CasesPerSecond = float64(res.Totals.Executed+res.Totals.PassesOnly) / total
+		res.Timing.CasesPerSecond = float64(res.judged()) / total
 	}
 	return res, nil
 }
@@ -126,9 +134,6 @@ func (r *run) summarise(res *Result, reports []caseReport) {
 	var dropped [2]map[string]bool
 	for i := range dropped {
 		dropped[i] = map[string]bool{}
-	}
-	for _, f := range r.cfg.Passes {
-		res.Passes = append(res.Passes, PassResult{Name: f.Name, Weight: f.Weight, Reason: f.Reason})
 	}
 	for _, k := range reports {
 		t.Cases++

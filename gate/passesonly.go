@@ -240,7 +240,7 @@ func (r *run) workPasses(ctx context.Context, c *fuzz.Case) caseReport {
 	found := k.passFindings(ctx, both, streams)
 	for i := range found {
 		k.confirmPasses(ctx, &found[i])
-		if found[i].Blocking {
+		if found[i].Blocking || r.minimiseAll {
 			k.minimise(ctx, &found[i], r.cfg.Probes)
 		}
 	}

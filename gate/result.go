@@ -38,10 +38,12 @@ type Result struct {
 	Steps *StepCounts `json:"steps,omitempty"`
 	// Cut counts the pieces of the programs that were judged in pieces; nil if
 	// none was.
-	Cut        *CutCounts   `json:"cut,omitempty"`
-	Cases      []CaseResult `json:"cases"`
-	Findings   []Finding    `json:"findings"`
-	Statistics Statistics   `json:"statistics"`
+	Cut *CutCounts `json:"cut,omitempty"`
+	// Exploration says what was done beyond the cases; nil if nothing.
+	Exploration *ExplorationResult `json:"exploration,omitempty"`
+	Cases       []CaseResult       `json:"cases"`
+	Findings    []Finding          `json:"findings"`
+	Statistics  Statistics         `json:"statistics"`
 	// Policy is what the policy file did; nil without one.
 	Policy *PolicyResult `json:"policy,omitempty"`
 	Timing Timing        `json:"timing"`

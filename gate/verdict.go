@@ -46,7 +46,7 @@ func (r *run) decide(res *Result, reports []caseReport, interrupted bool) {
 	case t.Infrastructure+unconfirmed > 0:
 		res.Verdict = Inconclusive
 		say("%s could not be judged: the machine failed twice", plural(t.Infrastructure+unconfirmed, "case"))
-	case t.Executed+t.PassesOnly == 0:
+	case res.judged() == 0:
 		res.Verdict = Inconclusive
 		say("no case was executed")
 	case res.Policy != nil && res.Policy.Firing != nil:
@@ -54,10 +54,13 @@ func (r *run) decide(res *Result, reports []caseReport, interrupted bool) {
 		say("%s", res.Policy.Firing)
 	case len(res.Passes) > 0 && fired == 0:
 		res.Verdict = NotExercised
-		say("none of the %s in focus changed any of %s", plural(len(res.Passes), "pass"), plural(t.Executed+t.PassesOnly, "program"))
+		say("none of the %s in focus changed any of %s", plural(len(res.Passes), "pass"), plural(res.judged(), "program"))
+	case res.Exploration != nil && res.heaviestCases() < res.Exploration.MinFirings:
+		res.Verdict = NotExercised
+		say("the passes that the change touches first changed %s, fewer than the %d asked for", plural(res.heaviestCases(), "program"), res.Exploration.MinFirings)
 	default:
 		res.Verdict = Pass
-		say("no new finding in %s", plural(t.Executed+t.PassesOnly, "case"))
+		say("no new finding in %s", plural(res.judged(), "case"))
 	}
 	if n := count[New] - blocking; n > 0 {
 		say("%s new but not blocking", plural(n, "finding"))

@@ -47,6 +47,9 @@ type File struct {
 	Tier   Tier
 	Reason string
 	Passes int // how many passes it reaches
+	// CodeGeneration says that the file is part of what makes or runs machine
+	// code: no state between two passes shows its faults.
+	CodeGeneration bool
 }
 
 // Plan is the answer of Affected: the focused passes, heaviest first then by
@@ -62,35 +65,38 @@ type Plan struct {
 const coreFanOut = 100
 
 // corePrefixes are files that every compilation runs through, by path prefix.
-var corePrefixes = []struct{ prefix, what string }{
-	{"xla/hlo/parser/", "the HLO parser"},
-	{"xla/hlo/evaluator/", "the HLO evaluator (constant folding and XLA's own reference)"},
-	{"xla/hlo/ir/", "the HLO graph itself"},
-	{"xla/hlo/pass/", "the pass infrastructure"},
-	{"xla/hlo/analysis/", "an analysis (aliasing, dataflow, ordering) that buffers rest on"},
-	{"xla/service/hlo_verifier", "the HLO verifier"},
-	{"xla/service/shape_inference", "shape inference"},
-	{"xla/service/buffer_", "buffer assignment"},
-	{"xla/service/heap_simulator", "buffer assignment"},
-	{"xla/service/cpu/cpu_compiler", "the CPU pipeline"},
-	{"xla/service/gpu/gpu_compiler", "the GPU pipeline"},
-	{"xla/service/gpu/nvptx_compiler", "the CUDA pipeline"},
-	{"xla/service/gpu/amdgpu_compiler", "the ROCm pipeline"},
-	{"xla/service/compiler", "the compiler interface"},
-	{"xla/service/elemental_ir_emitter", "code generation"},
-	{"xla/service/llvm_ir/", "code generation"},
-	{"xla/service/cpu/", "CPU code generation and runtime"},
-	{"xla/service/gpu/", "GPU code generation and runtime"},
-	{"xla/backends/", "a backend's code generation and runtime"},
-	{"xla/codegen/", "code generation"},
-	{"xla/debug_options_flags", "the flags"},
-	{"xla/xla.proto", "the flags"},
-	{"xla/xla_data.proto", "the wire format"},
-	{"xla/service/hlo.proto", "the wire format"},
-	{"third_party/", "a pinned dependency"},
-	{"workspace", "the workspace"},
-	{"WORKSPACE", "the workspace"},
-	{"MODULE.bazel", "the workspace"},
+var corePrefixes = []struct {
+	prefix, what   string
+	codeGeneration bool
+}{
+	{"xla/hlo/parser/", "the HLO parser", false},
+	{"xla/hlo/evaluator/", "the HLO evaluator (constant folding and XLA's own reference)", false},
+	{"xla/hlo/ir/", "the HLO graph itself", false},
+	{"xla/hlo/pass/", "the pass infrastructure", false},
+	{"xla/hlo/analysis/", "an analysis (aliasing, dataflow, ordering) that buffers rest on", true},
+	{"xla/service/hlo_verifier", "the HLO verifier", false},
+	{"xla/service/shape_inference", "shape inference", false},
+	{"xla/service/buffer_", "buffer assignment", true},
+	{"xla/service/heap_simulator", "buffer assignment", true},
+	{"xla/service/cpu/cpu_compiler", "the CPU pipeline", false},
+	{"xla/service/gpu/gpu_compiler", "the GPU pipeline", false},
+	{"xla/service/gpu/nvptx_compiler", "the CUDA pipeline", false},
+	{"xla/service/gpu/amdgpu_compiler", "the ROCm pipeline", false},
+	{"xla/service/compiler", "the compiler interface", false},
+	{"xla/service/elemental_ir_emitter", "code generation", true},
+	{"xla/service/llvm_ir/", "code generation", true},
+	{"xla/service/cpu/", "CPU code generation and runtime", true},
+	{"xla/service/gpu/", "GPU code generation and runtime", true},
+	{"xla/backends/", "a backend's code generation and runtime", true},
+	{"xla/codegen/", "code generation", true},
+	{"xla/debug_options_flags", "the flags", true},
+	{"xla/xla.proto", "the flags", true},
+	{"xla/xla_data.proto", "the wire format", false},
+	{"xla/service/hlo.proto", "the wire format", false},
+	{"third_party/", "a pinned dependency", true},
+	{"workspace", "the workspace", true},
+	{"WORKSPACE", "the workspace", true},
+	{"MODULE.bazel", "the workspace", true},
 }
 
 // Affected maps changed files to passes. Every file gets an entry in Files;
@@ -202,7 +208,9 @@ func affectedBy(c Change) (map[int]Focus, File) {
 	}
 	for _, p := range corePrefixes {
 		if strings.HasPrefix(name, p.prefix) {
-			return everything(Core, fmt.Sprintf("%s is part of %s", name, p.what))
+			reached, file := everything(Core, fmt.Sprintf("%s is part of %s", name, p.what))
+			file.CodeGeneration = p.codeGeneration
+			return reached, file
 		}
 	}
 	if len(users) > 0 {

@@ -37,38 +37,6 @@ type checkCmd struct {
 	keep func(name string) bool
 }
 
-// changeFlags say what changed.
-type changeFlags struct {
-	Diff         string `help:"Unified diff of the change." placeholder:"FILE" xor:"change"`
-	ChangedFiles string `help:"File with one changed file per line." placeholder:"FILE" xor:"change"`
-	// given is a change that is known already, instead of a file.
-	given []passes.Change
-}
-
-// changes reads the change; ok is false if none was given.
-func (f changeFlags) changes() (changes []passes.Change, ok bool, err error) {
-	if f.given != nil {
-		return f.given, true, nil
-	}
-	name, parse := f.Diff, passes.ParseDiff
-	if f.ChangedFiles != "" {
-		name, parse = f.ChangedFiles, passes.ParseFileList
-	}
-	if name == "" {
-		return nil, false, nil
-	}
-	file, err := os.Open(name)
-	if err != nil {
-		return nil, false, usagef("%v", err)
-	}
-	defer file.Close()
-	changes, err = parse(name, file)
-	if err != nil {
-		return nil, false, &usageError{err}
-	}
-	return changes, true, nil
-}
-
 func (c *checkCmd) Run(a *app) error {
 	res, err := c.run(a)
 	if err != nil {

@@ -276,7 +276,7 @@ type passesAffectedCmd struct {
 }
 
 func (c *passesAffectedCmd) Run(a *app) error {
-	changes, ok, err := c.changes()
+	changes, ok, err := c.changes(a)
 	if err != nil {
 		return err
 	}

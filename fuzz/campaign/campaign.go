@@ -1,0 +1,377 @@
+// Package campaign decides which program to run next when programs are looked
+// for that make given passes fire: seeds first, then fresh programs from
+// patterns and the generator, and mutations of what did something new.
+//
+// A campaign knows no compiler. Whoever runs its programs tells it what came
+// of them (Learn), and it turns to what works: the feedback is which passes in
+// focus fired, and the rewrite signatures of their steps. Its choices depend on
+// its seed and on what it was told, on nothing else.
+package campaign
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/passgate/passgate/fuzz"
+)
+
+// Program is a program that a campaign wants to be run.
+type Program struct {
+	Case *fuzz.Case
+	// Origin says where the program comes from: "seed", the name of a maker,
+	// or "mutation". Parent is the name of the case that was mutated.
+	Origin, Parent string
+
+	arm, parent, target int
+}
+
+// Outcome is what came of a program.
+type Outcome struct {
+	// Refused programs were not valid, or not supported.
+	Refused bool
+	// Fired are the passes in focus that changed the program, by their index in
+	// Config.Passes, each once.
+	Fired []int
+	// Signatures are those of the steps of passes in focus (see Signature).
+	Signatures []string
+}
+
+// Maker makes fresh programs.
+type Maker struct {
+	Name string
+	// For tells which passes, by their index in Config.Passes, the maker was
+	// written for; it is tried for them first. nil: for none in particular.
+	For []int
+	// Make makes a program from the draws of r; nil where it has none to give
+	// for them.
+	Make func(r *rand.Rand, name string) *fuzz.Case
+}
+
+// Pass is a pass in focus.
+type Pass struct {
+	Name   string
+	Weight int // share of the programs that are made for it; at least 1
+}
+
+// Config are the settings of a campaign.
+type Config struct {
+	Seed   uint64
+	Passes []Pass
+	// Seeds are run first, in this order. When there are more than seedsFirst,
+	// the rest of them takes turns with the other programs.
+	Seeds  []*fuzz.Case
+	Makers []Maker
+	// Mutate makes a program out of a, perhaps with parts of b; nil where the
+	// draws of r give nothing new. May be nil.
+	Mutate func(r *rand.Rand, name string, a, b *fuzz.Case) *fuzz.Case
+}
+
+// arm is a way to get programs, with how it has done.
+type arm struct {
+	name   string
+	make   func(r *rand.Rand, target int) (c *fuzz.Case, parent int)
+	runs   float64
+	fired  []float64 // by pass in focus
+	fresh  float64   // programs with a new signature
+	prior  []float64 // pseudo-counts: fired of priorRuns programs
+	mutant bool
+}
+
+// priorRuns is the weight of what a maker claims against what it does.
+const priorRuns = 2
+
+// focusPower makes the choice of arms follow their rate of firing: at 8, an
+// arm that fires in half of its programs gets 1/256 of the programs of one
+// that always does, so that nine programs in ten make the pass fire as soon as
+// one maker does so reliably.
+const focusPower = 8
+
+// Entry is a program of the pool: it did something new.
+type Entry struct {
+	Case *fuzz.Case
+	// Fired are passes in focus; Signatures what was new with it.
+	Fired      []int
+	Signatures []string
+	picked     int
+}
+
+// Campaign is the state of a search. It is not safe for concurrent use.
+type Campaign struct {
+	cfg     Config
+	next    int // number of the next program
+	seeds   int // seeds handed out
+	arms    []*arm
+	targets []int // programs made for each pass
+	hits    []int // of them, those in which it fired
+	pool    []*Entry
+	seen    map[string]bool
+	tallies map[string]*Tally
+	order   []string
+	cases   []int
+}
+
+// Tally counts the programs of one origin.
+type Tally struct {
+	Origin   string `json:"origin"`
+	Programs int    `json:"programs"`
+	// Fired programs made at least one pass in focus fire, Fresh ones gave a
+	// rewrite signature that no earlier program had.
+	Fired   int `json:"fired"`
+	Fresh   int `json:"fresh"`
+	Refused int `json:"refused"`
+}
+
+// SeedOrigin and MutationOrigin are the origins that are no makers.
+const (
+	SeedOrigin     = "seed"
+	MutationOrigin = "mutation"
+)
+
+// New starts a campaign.
+func New(cfg Config) *Campaign {
+	c := &Campaign{cfg: cfg, seen: map[string]bool{}, tallies: map[string]*Tally{}, targets: make([]int, len(cfg.Passes)), hits: make([]int, len(cfg.Passes)), cases: make([]int, len(cfg.Passes))}
+	n := len(cfg.Passes)
+	for _, m := range cfg.Makers {
+		a := &arm{name: m.Name, fired: make([]float64, n), prior: make([]float64, n)}
+		for i := range n {
+			a.prior[i] = 0.3 * priorRuns
+			if slices.Contains(m.For, i) {
+				a.prior[i] = 0.95 * priorRuns
+			}
+		}
+		make := m.Make
+		a.make = func(r *rand.Rand, _ int) (*fuzz.Case, int) { return make(r, c.name()), -1 }
+		c.arms = append(c.arms, a)
+	}
+	if cfg.Mutate != nil {
+		a := &arm{name: MutationOrigin, fired: make([]float64, n), prior: make([]float64, n), mutant: true}
+		for i := range n {
+			a.prior[i] = 0.8 * priorRuns
+		}
+		a.make = c.mutate
+		c.arms = append(c.arms, a)
+	}
+	return c
+}
+
+func (c *Campaign) name() string { return fmt.Sprintf("explored-%06d", c.next) }
+
+// seedsFirst is the number of seeds that run before anything else.
+const seedsFirst = 256
+
+// attempts bounds how often a slot of a batch is tried to be filled.
+const attempts = 20
+
+// Batch gives the next programs, at most n. It gives fewer only when nothing
+// is left to do: the seeds are through, and no maker or mutation gives more.
+func (c *Campaign) Batch(n int) []Program {
+	var out []Program
+	for range n {
+		p, ok := c.one()
+		if !ok {
+			break
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+func (c *Campaign) one() (Program, bool) {
+	if c.seeds < len(c.cfg.Seeds) && (c.seeds < seedsFirst || c.next%2 == 0) {
+		c.seeds++
+		p := Program{Case: c.cfg.Seeds[c.seeds-1], Origin: SeedOrigin, arm: -1, parent: -1, target: -1}
+		c.next++
+		return p, true
+	}
+	r := rand.New(rand.NewPCG(c.cfg.Seed, uint64(c.next)))
+	for range attempts {
+		t := c.target()
+		a := c.choose(r, t)
+		if a < 0 {
+			return Program{}, false
+		}
+		k, parent := c.arms[a].make(r, t)
+		if k == nil {
+			continue
+		}
+		if t >= 0 {
+			c.targets[t]++
+		}
+		c.next++
+		p := Program{Case: k, Origin: c.arms[a].name, arm: a, parent: parent, target: t}
+		if parent >= 0 {
+			p.Parent = c.pool[parent].Case.Name
+		}
+		return p, true
+	}
+	return Program{}, false
+}
+
+// target is the pass for which the next program is made: the one that has had
+// the fewest for its weight; -1 without passes in focus.
+func (c *Campaign) target() int {
+	best := -1
+	share := func(i int) float64 { return float64(c.targets[i]) / float64(max(1, c.cfg.Passes[i].Weight)) }
+	for i := range c.cfg.Passes {
+		if best < 0 || share(i) < share(best) {
+			best = i
+		}
+	}
+	return best
+}
+
+// choose draws an arm by its rate of firing for the target and its rate of new
+// signatures.
+func (c *Campaign) choose(r *rand.Rand, target int) int {
+	weights := make([]float64, len(c.arms))
+	total := 0.0
+	for i, a := range c.arms {
+		if a.mutant && len(c.pool) == 0 {
+			continue
+		}
+		rate := 1.0
+		if target >= 0 {
+			rate = (a.fired[target] + a.prior[target]) / (a.runs + priorRuns)
+		}
+		w := 1.0
+		for range focusPower {
+			w *= rate
+		}
+		// Half of the weight is for what still finds something.
+		w *= 0.5 + 0.5*(a.fresh+1)/(a.runs+1)
+		weights[i] = w
+		total += w
+	}
+	if total == 0 {
+		return -1
+	}
+	x := r.Float64() * total
+	last := -1
+	for i, w := range weights {
+		if w == 0 {
+			continue
+		}
+		last = i
+		if x -= w; x < 0 {
+			break
+		}
+	}
+	return last
+}
+
+// mutate picks a parent by its energy: what was new with it, over how often it
+// was picked; those that made the target fire come first.
+func (c *Campaign) mutate(r *rand.Rand, target int) (*fuzz.Case, int) {
+	pick := func(only func(*Entry) bool) int {
+		total := 0.0
+		energy := func(e *Entry) float64 {
+			if only != nil && !only(e) {
+				return 0
+			}
+			return float64(len(e.Signatures)) / float64(1+e.picked)
+		}
+		for _, e := range c.pool {
+			total += energy(e)
+		}
+		x := r.Float64() * total
+		last := -1
+		for i, e := range c.pool {
+			w := energy(e)
+			if w == 0 {
+				continue
+			}
+			last = i
+			if x -= w; x < 0 {
+				break
+			}
+		}
+		return last
+	}
+	parent := -1
+	if target >= 0 {
+		parent = pick(func(e *Entry) bool { return slices.Contains(e.Fired, target) })
+	}
+	if parent < 0 {
+		parent = pick(nil)
+	}
+	other := pick(nil)
+	if parent < 0 {
+		return nil, -1
+	}
+	c.pool[parent].picked++
+	return c.cfg.Mutate(r, c.name(), c.pool[parent].Case, c.pool[other].Case), parent
+}
+
+// Learn tells what came of the programs of the last batch, in its order.
+func (c *Campaign) Learn(programs []Program, outcomes []Outcome) {
+	for i, p := range programs {
+		o := outcomes[i]
+		t := c.tallies[p.Origin]
+		if t == nil {
+			t = &Tally{Origin: p.Origin}
+			c.tallies[p.Origin] = t
+			c.order = append(c.order, p.Origin)
+		}
+		t.Programs++
+		if o.Refused {
+			t.Refused++
+		}
+		if len(o.Fired) > 0 {
+			t.Fired++
+		}
+		for _, f := range o.Fired {
+			c.cases[f]++
+			if f == p.target {
+				c.hits[f]++
+			}
+		}
+		var fresh []string
+		for _, s := range o.Signatures {
+			if !c.seen[s] {
+				c.seen[s] = true
+				fresh = append(fresh, s)
+			}
+		}
+		if p.arm >= 0 {
+			a := c.arms[p.arm]
+			a.runs++
+			for _, f := range o.Fired {
+				a.fired[f]++
+			}
+			if len(fresh) > 0 {
+				a.fresh++
+			}
+		}
+		if len(fresh) > 0 {
+			t.Fresh++
+			c.pool = append(c.pool, &Entry{Case: p.Case, Fired: o.Fired, Signatures: fresh})
+		}
+	}
+}
+
+// Programs counts the programs handed out.
+func (c *Campaign) Programs() int { return c.next }
+
+// Signatures counts the different rewrite signatures seen.
+func (c *Campaign) Signatures() int { return len(c.seen) }
+
+// Pool are the programs that did something new, in the order in which they
+// were run.
+func (c *Campaign) Pool() []*Entry { return c.pool }
+
+// Aim counts the programs that were made for a pass, and those of them that
+// made it fire.
+func (c *Campaign) Aim(pass int) (made, fired int) { return c.targets[pass], c.hits[pass] }
+
+// Cases counts the programs in which each pass in focus fired.
+func (c *Campaign) Cases() []int { return c.cases }
+
+// Tallies are the counts by origin, in the order of their first program.
+func (c *Campaign) Tallies() []Tally {
+	var out []Tally
+	for _, name := range c.order {
+		out = append(out, *c.tallies[name])
+	}
+	return out
+}
