@@ -38,7 +38,13 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	cfg.Base, cfg.Head = poisoned(cfg.Base), poisoned(cfg.Head)
+	base := poisoned(cfg.Base)
+	if cfg.Head == cfg.Base {
+		cfg.Head = base
+	} else {
+		cfg.Head = poisoned(cfg.Head)
+	}
+	cfg.Base = base
 	r := newRun(cfg)
 	start := cfg.Now()
 	res := &Result{Schema: Schema, Seed: cfg.Seed, Reasons: []string{}, Passes: []PassResult{}, Cases: []CaseResult{}, Findings: []Finding{}}

@@ -46,6 +46,7 @@ type app struct {
 // commands is the command line.
 type commands struct {
 	Check  checkCmd  `cmd:"" help:"The gate: base against head on a set of cases."`
+	Fuzz   fuzzCmd   `cmd:"" help:"Explore for programs that builds get wrong, without a gate."`
 	Replay replayCmd `cmd:"" help:"Run cases on builds and print the outputs next to the reference."`
 	Bisect bisectCmd `cmd:"" help:"Name the guilty pass step and instruction of what a build gets wrong."`
 	Reduce reduceCmd `cmd:"" help:"Find the smallest program that shows the difference between two builds."`
@@ -65,7 +66,12 @@ type commands struct {
 		Affected passesAffectedCmd `cmd:"" help:"Say which passes a change reaches."`
 	} `cmd:"" help:"The registry of XLA's passes."`
 	Corpus struct {
-		Harvest harvestCmd `cmd:"" help:"Take the HLO modules out of a source checkout."`
+		Harvest harvestCmd     `cmd:"" help:"Take the HLO modules out of a source checkout."`
+		Add     corpusAddCmd   `cmd:"" help:"Add XLA dumps of real jobs, scrubbed."`
+		Scrub   corpusScrubCmd `cmd:"" help:"Scrub one dump or program and print it."`
+		Merge   corpusMergeCmd `cmd:"" help:"Add the programs of other corpora."`
+		Stats   corpusStatsCmd `cmd:"" help:"Say what is in a corpus."`
+		Prune   corpusPruneCmd `cmd:"" help:"Run the programs on a build and keep a smallest set with all their rewrites."`
 	} `cmd:"" help:"Collections of programs."`
 	Selftest selftestCmd `cmd:"" help:"Plant wrong rewrites into a build and count what the gate sees."`
 	Policy   struct {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/passgate/passgate/fuzz"
 	"github.com/passgate/passgate/gate"
-	"github.com/passgate/passgate/passes"
 	"github.com/passgate/passgate/reports"
 )
 
@@ -23,11 +22,12 @@ type checkCmd struct {
 	passesFlags
 	changeFlags
 	policyFlags
+	exploreFlags
 	Base   string        `help:"Build before the change." required:"" placeholder:"SPEC"`
 	Head   string        `help:"Build after the change." required:"" placeholder:"SPEC"`
-	Cases  []string      `help:"Files or directories of cases (.case, .hlo)." required:"" sep:"none" placeholder:"DIR"`
+	Cases  []string      `help:"Files or directories of cases (.case, .hlo). With passes in focus they may be left out." sep:"none" placeholder:"DIR"`
 	Passes []string      `help:"Passes in focus, instead of a change." placeholder:"NAME" xor:"change"`
-	Budget time.Duration `help:"Start no further case after this time; 0 is no limit." default:"0s"`
+	Budget time.Duration `help:"Time for the cases and, with passes in focus, for exploring programs that make them fire; 0 is no limit and, with cases given, no exploration." default:"0s"`
 	Probes int           `help:"Smaller programs to try for each blocking finding." default:"400"`
 	Shard  string        `help:"Run only every Nth case, from the Ith." placeholder:"I/N"`
 	Cut    bool          `help:"Judge programs in pieces where the whole leaves too much open." default:"true" negatable:""`
@@ -66,8 +66,13 @@ func (c *checkCmd) run(a *app) (*gate.Result, error) {
 	if cfg.Shard, cfg.Shards, err = parseShard(c.Shard); err != nil {
 		return nil, err
 	}
-	if cfg.Passes, err = c.focus(); err != nil {
+	aim, err := c.targeted(a, c.Passes)
+	if err != nil {
 		return nil, err
+	}
+	cfg.Passes = aim.focus
+	if len(c.Cases) == 0 && len(aim.focus) == 0 {
+		return nil, usagef("want --cases, or a change to explore for: --diff, --changed-files, --from or --passes")
 	}
 	if cfg.Cases, err = loadCases(c.Cases); err != nil {
 		return nil, err
@@ -91,6 +96,15 @@ func (c *checkCmd) run(a *app) (*gate.Result, error) {
 	cfg.Base, cfg.Head = found[0], found[1]
 	if err := c.passesFlags.fill(a, c.buildFlags, &cfg); err != nil {
 		return nil, err
+	}
+	if len(aim.focus) > 0 && (c.Budget > 0 || c.MaxCases > 0 || len(c.Cases) == 0) {
+		budget := c.Budget
+		if budget == 0 && c.MaxCases == 0 {
+			budget = exploreBudget
+		}
+		if err := c.plan(a, aim, c.Checkout, &cfg, budget); err != nil {
+			return nil, err
+		}
 	}
 	pool, err := a.pool(c.workers(), c.Timeout)
 	if err != nil {
@@ -128,32 +142,8 @@ func parseShard(s string) (i, n int, err error) {
 	return i, n, nil
 }
 
-// focus turns the change into passes to look for.
-func (c *checkCmd) focus() ([]gate.Focus, error) {
-	var out []gate.Focus
-	for _, name := range c.Passes {
-		found := passes.Lookup(name)
-		if len(found) == 0 {
-			return nil, usagef("unknown pass %q; see `passgate passes list`", name)
-		}
-		out = append(out, gate.Focus{Name: name, Weight: 6, Reason: "named on the command line", Matches: func(step string) bool {
-			for i := range found {
-				if found[i].Matches(step) {
-					return true
-				}
-			}
-			return false
-		}})
-	}
-	changes, ok, err := c.changes()
-	if err != nil || !ok {
-		return out, err
-	}
-	for _, f := range passes.Affected(changes).Focus {
-		out = append(out, gate.Focus{Name: f.Pass.Name, Weight: f.Weight, Reason: f.Reason, Matches: f.Pass.Matches})
-	}
-	return out, nil
-}
+// exploreBudget is the time of a check that gets neither cases nor a limit.
+const exploreBudget = 5 * time.Minute
 
 // checkOut finds out before the run whether the reports can be written.
 func checkOut(dir string) error {
@@ -202,6 +192,7 @@ func printResult(w io.Writer, r *gate.Result, out string) {
 			fmt.Fprintf(w, "  unknown: %s\n", oneLine(why))
 		}
 	}
+	printExploration(w, r)
 	judged := ""
 	if t.PassesOnly > 0 {
 		judged = fmt.Sprintf("%d passes only, ", t.PassesOnly)

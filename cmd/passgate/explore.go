@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"github.com/passgate/passgate/fuzz/patterns"
 	"github.com/passgate/passgate/gate"
 	"github.com/passgate/passgate/passes"
+	"github.com/passgate/passgate/xla/builds"
 )
 
 // exploreFlags are the flags of commands that look for programs of their own.
@@ -88,7 +90,7 @@ func (f exploreFlags) plan(a *app, t target, checkout string, cfg *gate.Config, 
 	cfg.Explore = &gate.Exploration{
 		Campaign: newCampaign(cfg.Seed<<16+uint64(max(0, cfg.Shard-1)), t.focus, seeds),
 		Budget:   budget, MaxCases: f.MaxCases, MinFirings: f.MinFirings,
-		Execute: f.Execute == "yes" || f.Execute == "auto" && t.execute != "",
+		Execute: executes(*cfg) && (f.Execute == "yes" || f.Execute != "no" && t.execute != ""),
 	}
 	if len(cfg.Passes) == 0 {
 		cfg.Explore.MinFirings = 0
@@ -187,4 +189,29 @@ func (f exploreFlags) seeds(ctx context.Context, t target, checkout string) ([]*
 		used[c.Name] = true
 		return seen
 	}), nil
+}
+
+// executes reports whether a run can execute programs.
+func executes(cfg gate.Config) bool {
+	return !cfg.PassesOnly && cfg.Base.Kind == builds.Executable && cfg.Head.Kind == builds.Executable
+}
+
+// printExploration prints what was explored.
+func printExploration(w io.Writer, r *gate.Result) {
+	x := r.Exploration
+	if x == nil {
+		return
+	}
+	fmt.Fprintf(w, "explored %d programs: a pass in focus fired in %d (%.0f%%), %d different rewrites, %d pass steps judged, %d executed, %d the same on both builds at every step\n",
+		x.Programs, x.Fired, 100*float64(x.Fired)/float64(max(1, x.Programs)), x.Signatures, x.Steps, x.Executed, x.Identical)
+	fmt.Fprintf(w, "  %d refused, %d without a reference, %d lost, %d suspicious, of which %d repeat others\n", x.Refused, x.Unjudged, x.Lost, x.Suspicious, x.Repeats)
+	heaviest := 0
+	for _, p := range r.Passes {
+		heaviest = max(heaviest, p.Weight)
+	}
+	for _, p := range r.Passes {
+		if p.Weight == heaviest {
+			fmt.Fprintf(w, "  %s fired %d times in %d programs\n", p.Name, p.Fired, p.Cases)
+		}
+	}
 }

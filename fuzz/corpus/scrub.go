@@ -82,6 +82,7 @@ func Scrub(m *hlo.Module, keepConstants bool) Removed {
 			}
 			r.Shardings += scrubSharding(a.Sharding)
 			if in.Op == hlo.OpConstant && in.Literal != nil && !keepConstants {
+				in.Literal = copied(in.Literal) // clones of a module share literals
 				for _, l := range in.Literal.Leaves() {
 					if l.Shape.Elems() > keptElements && likeness(l) {
 						r.Constants++
@@ -237,6 +238,17 @@ func vary(r *rand.Rand, v float64) float64 {
 	}
 	_, exponent := math.Frexp(v)
 	return math.Copysign(math.Ldexp(0.5+r.Float64()/2, exponent), v)
+}
+
+// copied is a literal with memory of its own.
+func copied(l *hlo.Literal) *hlo.Literal {
+	out := *l
+	out.Raw = slices.Clone(l.Raw)
+	out.Elements = nil
+	for _, e := range l.Elements {
+		out.Elements = append(out.Elements, copied(e))
+	}
+	return &out
 }
 
 func uniform(l *hlo.Literal) bool {

@@ -1,0 +1,106 @@
+package campaign
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/passgate/passgate/fuzz"
+	"github.com/passgate/passgate/hlo"
+)
+
+func maker(name string, forPasses ...int) Maker {
+	return Maker{Name: name, For: forPasses, Make: func(r *rand.Rand, id string) *fuzz.Case {
+		return &fuzz.Case{Name: id, Text: fmt.Sprint(name, r.Uint64())}
+	}}
+}
+
+// run plays a compiler in which the maker "good" always makes pass 0 fire and
+// "bad" does once in four.
+func run(seed uint64, programs int) (*Campaign, []string) {
+	c := New(Config{Seed: seed, Passes: []Pass{{"p", 6}, {"q", 1}}, Seeds: []*fuzz.Case{{Name: "s0"}, {Name: "s1"}},
+		Makers: []Maker{maker("bad", 0), maker("good"), maker("other", 1)},
+		Mutate: func(r *rand.Rand, name string, a, b *fuzz.Case) *fuzz.Case {
+			return &fuzz.Case{Name: name, Text: a.Text + b.Text[:1]}
+		}})
+	var log []string
+	for c.Programs() < programs {
+		batch := c.Batch(min(16, programs-c.Programs()))
+		var outcomes []Outcome
+		for i, p := range batch {
+			log = append(log, p.Origin+" "+p.Case.Name+" "+p.Case.Text)
+			var o Outcome
+			if p.Origin == "good" || p.Origin == "bad" && i%4 == 0 {
+				o.Fired = []int{0}
+				o.Signatures = []string{fmt.Sprintf("p:%d", len(p.Case.Text)%5)}
+			}
+			if p.Origin == "other" {
+				o.Fired = []int{1}
+			}
+			outcomes = append(outcomes, o)
+		}
+		c.Learn(batch, outcomes)
+	}
+	return c, log
+}
+
+func TestSeedsComeFirst(t *testing.T) {
+	_, log := run(1, 10)
+	if log[0] != "seed s0 " || log[1] != "seed s1 " {
+		t.Errorf("the first programs are %q", log[:2])
+	}
+}
+
+func TestSameSeedSameCampaign(t *testing.T) {
+	_, a := run(7, 200)
+	_, b := run(7, 200)
+	_, other := run(8, 200)
+	if !slices.Equal(a, b) {
+		t.Error("two campaigns with one seed differ")
+	}
+	if slices.Equal(a, other) {
+		t.Error("two seeds give the same campaign")
+	}
+}
+
+// TestTurnsToWhatFires: a maker that nobody announced for the pass, but that
+// always makes it fire, must win over one that was announced and seldom does.
+func TestTurnsToWhatFires(t *testing.T) {
+	c, _ := run(3, 2000)
+	made, fired := c.Aim(0)
+	if made < 1200 || float64(fired) < 0.9*float64(made) {
+		t.Errorf("%d of %d programs made for the pass make it fire; want nine in ten of at least 1200", fired, made)
+	}
+	if made, fired := c.Aim(1); made == 0 || fired == 0 {
+		t.Errorf("the light pass got %d programs, %d fire", made, fired)
+	}
+	if got := c.Signatures(); got < 2 || got > 5 {
+		t.Errorf("%d signatures, want 2 to 5", got)
+	}
+	sum := 0
+	for _, tally := range c.Tallies() {
+		sum += tally.Programs
+	}
+	if sum != 2000 {
+		t.Errorf("the tallies have %d programs of 2000", sum)
+	}
+}
+
+func TestSignature(t *testing.T) {
+	parse := func(body string) Ops {
+		m, err := hlo.Parse("x.hlo", []byte("HloModule m\nENTRY e {\n  x = f32[4] parameter(0)\n"+body+"}\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return Count(m)
+	}
+	before := parse("  y = f32[4] multiply(x, x)\n  ROOT z = f32[4] add(y, y)\n")
+	after := parse("  ROOT z = f32[4] add(x, x)\n")
+	if got, want := Signature("algsimp", before, after), "algsimp:-1*multiply/f32/1"; got != want {
+		t.Errorf("signature %q, want %q", got, want)
+	}
+	if got := Signature("dce", before, before); got != "dce:" {
+		t.Errorf("signature of nothing is %q", got)
+	}
+}
