@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/passgate/passgate/fuzz"
@@ -272,31 +273,61 @@ func (c *passesShowCmd) Run(a *app) error {
 // passesAffectedCmd maps a change to passes.
 type passesAffectedCmd struct {
 	changeFlags
-	JSON bool `help:"Print one JSON object per pass."`
+	Build []string `help:"Builds: say of each pass which of them run it. Nothing is fetched." placeholder:"SPEC"`
+	JSON  bool     `help:"Print one JSON object per pass, then one per file."`
 }
 
 func (c *passesAffectedCmd) Run(a *app) error {
+	platforms := map[string]string{}
+	for _, text := range c.Build {
+		spec, err := builds.Parse(text)
+		if err != nil {
+			return err
+		}
+		platforms[text] = platformOf(spec)
+	}
 	changes, ok, err := c.changes(a)
 	if err != nil {
 		return err
 	}
 	if !ok {
-		return usagef("want --diff FILE or --changed-files FILE")
+		return usagef("want --diff FILE, --changed-files FILE, or --checkout DIR --from REV --to REV")
 	}
 	plan := passes.Affected(changes)
 	for _, f := range plan.Focus {
+		var runs []string
+		for _, b := range c.Build {
+			if slices.Contains(f.Pass.Pipelines, platforms[b]) {
+				runs = append(runs, b)
+			}
+		}
 		if c.JSON {
-			if err := a.emit(map[string]any{"pass": f.Pass.Name, "class": f.Pass.Class, "weight": f.Weight, "outcome": string(f.Tier), "detail": f.Reason}); err != nil {
+			out := map[string]any{"pass": f.Pass.Name, "class": f.Pass.Class, "weight": f.Weight, "outcome": string(f.Tier), "detail": f.Reason}
+			if len(c.Build) > 0 {
+				out["builds"] = append([]string{}, runs...)
+			}
+			if err := a.emit(out); err != nil {
 				return err
 			}
 			continue
 		}
-		fmt.Fprintf(a.stdout, "%d\t%s\t%s\n", f.Weight, f.Pass.Name, f.Reason)
-	}
-	if !c.JSON {
-		for _, f := range plan.Files {
-			fmt.Fprintf(a.stdout, "# %s: %s, %d passes\n", f.Name, f.Reason, f.Passes)
+		where := ""
+		switch {
+		case len(runs) > 0:
+			where = "\truns in " + strings.Join(runs, ", ")
+		case len(c.Build) > 0:
+			where = "\tno build given runs it"
 		}
+		fmt.Fprintf(a.stdout, "%d\t%s\t%s%s\n", f.Weight, f.Pass.Name, f.Reason, where)
+	}
+	for _, f := range plan.Files {
+		if c.JSON {
+			if err := a.emit(map[string]any{"file": f.Name, "outcome": string(f.Tier), "detail": f.Reason, "passes": f.Passes}); err != nil {
+				return err
+			}
+			continue
+		}
+		fmt.Fprintf(a.stdout, "# %s: %s, %d passes\n", f.Name, f.Reason, f.Passes)
 	}
 	return nil
 }

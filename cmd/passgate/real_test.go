@@ -294,3 +294,38 @@ func TestSigterm(t *testing.T) {
 		}
 	}
 }
+
+// TestExploration: a number of programs and a seed give one report, whatever
+// the workers; nearly every program makes the pass fire; a build that is
+// compared with itself has nothing new; and too few firings are no pass.
+func TestExploration(t *testing.T) {
+	run := func(more ...string) (int, []byte, *gate.Result) {
+		dir := t.TempDir()
+		code, output := passgate(t, dir, append([]string{"check", "--base", newer, "--head", newer, "--passes", "simplify-sorts", "--max-cases", "64", "--out", "out"}, more...)...)
+		data, err := os.ReadFile(filepath.Join(dir, "out", "result.json"))
+		if err != nil {
+			t.Fatalf("%v\n%s", err, output)
+		}
+		validate(t, data)
+		var res gate.Result
+		if err := json.Unmarshal(data, &res); err != nil {
+			t.Fatal(err)
+		}
+		res.Timing = gate.Timing{}
+		data, err = json.Marshal(res)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return code, data, &res
+	}
+	code, one, res := run("--workers", "1", "--min-firings", "20")
+	if code != 0 || res.Exploration.Programs != 64 || res.Passes[0].Cases < 20 || res.Exploration.Steps == 0 {
+		t.Errorf("exit code %d, %+v, %+v", code, res.Exploration, res.Passes)
+	}
+	if _, two, _ := run("--workers", "2", "--min-firings", "20"); !bytes.Equal(one, two) {
+		t.Errorf("one and two workers differ:\n%s\n%s", one, two)
+	}
+	if code, _, res := run("--min-firings", "65"); code != 4 {
+		t.Errorf("exit code %d, verdict %s with more firings asked for than programs; want 4", code, res.Verdict)
+	}
+}
