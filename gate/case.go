@@ -23,9 +23,11 @@ type caseRun struct {
 	c     *fuzz.Case
 	base  worker.Request // program and format, without inputs
 	asked []*asked
-	steps map[string]stepCount // by step name, on the side where it fired more
-	lost  string               // what the machine took from us
-	drop  [2]map[string]bool   // flags that base and head do not have
+	// baseSides is what base made of the streams under the comparison flags.
+	baseSides []side
+	steps     map[string]stepCount // by step name, on the side where it fired more
+	lost      string               // what the machine took from us
+	drop      [2]map[string]bool   // flags that base and head do not have
 }
 
 // asked is one input stream with everything to judge it.
@@ -56,6 +58,7 @@ type caseReport struct {
 	result         CaseResult
 	findings       []Finding
 	answers        []answer
+	null           []nullAnswer
 	executed       bool
 	passesOnly     bool // nothing was executed; counts is set
 	counts         *StepCounts
@@ -98,6 +101,9 @@ func (r *run) work(ctx context.Context, c *fuzz.Case) caseReport {
 	if ctx.Err() != nil {
 		report.answers = nil
 		return stop(CaseSkipped, Skipped, "interrupted")
+	}
+	if r.nulls[c.Name] {
+		report.null = k.null(ctx, report.answers)
 	}
 	found := gather(c, report.answers)
 	for i := range found {
@@ -316,10 +322,12 @@ func (k *caseRun) answer(ctx context.Context) []answer {
 			sides[flags] = k.executeBoth(ctx, flags)
 		}
 	}
+	k.baseSides = sides[ComparisonFlags][0]
 	for i := range 2 {
 		settleMessages(sides[ComparisonFlags][i], sides[DefaultFlags][i])
 	}
 	var out []answer
+	from := sources(k.c.Module)
 	for _, flags := range flagSets {
 		if !k.run.cfg.Policy.Runs(flags) {
 			continue
@@ -330,11 +338,11 @@ func (k *caseRun) answer(ctx context.Context) []answer {
 			if flags == DefaultFlags && sameResults(base, strict[0][s]) && sameResults(head, strict[1][s]) {
 				// The flags made no difference: what was said stands.
 				prior := out[s]
-				prior.observations, prior.cells, prior.repeated = nil, nil, true
+				prior.observations, prior.samples, prior.legal, prior.repeated = nil, nil, nil, true
 				out = append(out, prior)
 				continue
 			}
-			out = append(out, judge(question{stream: a.Name, flags: flags, reference: a.reference(flags), base: base, head: head, want: a.want, tolerance: a.tolerance, firm: k.run.firm}))
+			out = append(out, judge(question{stream: a.Name, flags: flags, reference: a.reference(flags), base: base, head: head, want: a.want, tolerance: a.tolerance, firm: k.run.firm, sources: from}))
 		}
 	}
 	return out
@@ -508,6 +516,7 @@ func (k *caseRun) summarise(report *caseReport, why string) {
 			details[a.detail] = true
 			res.Detail = appendDetail(res.Detail, a.detail)
 		}
+		res.Legal = append(res.Legal, a.legal...)
 		report.refused = report.refused || a.base != a.head && (a.head == Rejected || a.head == Unsupported)
 	}
 	switch {

@@ -75,6 +75,9 @@ type Config struct {
 	// modules before and after an accused step where nothing else is executed;
 	// nil for none.
 	Witness *builds.Build
+	// NullCases is the number of cases on which legal variants of base are
+	// judged against base, for the false-alarm rate; 0 for none.
+	NullCases int
 	// Policy is the project's own rules; nil for none.
 	Policy *policy.Policy
 	// Explore searches for further programs after the cases; nil for none.

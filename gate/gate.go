@@ -15,7 +15,8 @@ import (
 type run struct {
 	cfg           Config
 	reference     Reference
-	firm          eval.Contest // argued semantics that the policy does not contest
+	firm          eval.Contest    // argued semantics that the policy does not contest
+	nulls         map[string]bool // the cases of the calibration
 	xlaTime       meter
 	referenceTime meter
 	// minimiseAll looks for smaller programs for every finding, blocking or not.
@@ -67,6 +68,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 			cases = append(cases, cfg.Cases[i])
 		}
 	}
+	r.nulls = nullSample(cases, cfg.Seed, cfg.NullCases)
 	reports := r.all(ctx, cases)
 	for _, f := range cfg.Passes {
 		res.Passes = append(res.Passes, PassResult{Name: f.Name, Weight: f.Weight, Reason: f.Reason})
@@ -136,7 +138,7 @@ func (r *run) all(ctx context.Context, cases []*fuzz.Case) []caseReport {
 // summarise adds the cases up.
 func (r *run) summarise(res *Result, reports []caseReport) {
 	t := &res.Totals
-	cells := map[[2]string]Cell{}
+	var cells accuracy
 	var dropped [2]map[string]bool
 	for i := range dropped {
 		dropped[i] = map[string]bool{}
@@ -178,15 +180,15 @@ func (r *run) summarise(res *Result, reports []caseReport) {
 			t.JudgedElements += a.judged
 			t.UndecidedElements += a.undecided
 			t.UndecidedDiffering += a.undecidedDiffering
-			for _, c := range a.cells {
-				key := [2]string{c.Dtype, c.Stream}
-				sum := cells[key]
-				sum.Dtype, sum.Stream = c.Dtype, c.Stream
-				sum.Elements += c.Elements
-				sum.HeadWorse += c.HeadWorse
-				sum.BaseWorse += c.BaseWorse
-				cells[key] = sum
+		}
+		in := k.passesOf(r.cfg.Passes)
+		cells.add(k.result.ID, in, k.samples())
+		if len(k.null) > 0 {
+			var null []map[sampleKey]*sample
+			for _, n := range k.null {
+				null = append(null, n.samples)
 			}
+			cells.addNull(in, null)
 		}
 		for i := range dropped {
 			maps.Copy(dropped[i], k.dropped[i])
@@ -207,10 +209,14 @@ func (r *run) summarise(res *Result, reports []caseReport) {
 		res.Cases = append(res.Cases, k.result)
 		res.Findings = append(res.Findings, k.findings...)
 	}
-	slices.SortStableFunc(res.Findings, func(a, b Finding) int { return a.gravity() - b.gravity() })
-	for _, key := range slices.SortedFunc(maps.Keys(cells), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
-		res.Statistics.Cells = append(res.Statistics.Cells, cells[key])
+	byName := map[string]*fuzz.Case{}
+	for _, c := range r.cfg.Cases {
+		byName[c.Name] = c
 	}
+	var found []Finding
+	res.Statistics.Cells, found, res.Statistics.Null.Excluded = cells.finish(r.cfg.Policy, byName)
+	res.Findings = append(res.Findings, found...)
+	slices.SortStableFunc(res.Findings, func(a, b Finding) int { return a.gravity() - b.gravity() })
 	res.Base.Dropped = slices.Sorted(maps.Keys(dropped[0]))
 	res.Head.Dropped = slices.Sorted(maps.Keys(dropped[1]))
 }

@@ -21,19 +21,23 @@ type question struct {
 	tolerance float64
 	// firm are argued semantics that count like any other.
 	firm eval.Contest
+	// sources says where the outputs come from; nil if unknown.
+	sources []source
 }
 
 // answer is the judgement of one question.
 type answer struct {
+	flags                string
 	base, head           Behaviour
 	judged, undecided    int64
 	differing            int64 // base and head differ
 	undecidedDiffering   int64
 	observations         []observation
-	cells                map[string]Cell // by dtype
-	unstable             bool            // executions of one side differed
-	repeated             bool            // the same results under the other flags: nothing is counted twice
-	wantDisputed, detail string          // want is outside the reference's legal set, where
+	samples              map[sampleKey]*sample
+	legal                []LegalDifference
+	unstable             bool   // executions of one side differed
+	repeated             bool   // the same results under the other flags: nothing is counted twice
+	wantDisputed, detail string // want is outside the reference's legal set, where
 }
 
 // observation is what is wrong in one leaf of the result, by class and status.
@@ -58,7 +62,7 @@ type observation struct {
 
 // judge compares what the builds did with the reference.
 func judge(q question) answer {
-	a := answer{cells: map[string]Cell{}}
+	a := answer{flags: q.flags, samples: map[sampleKey]*sample{}}
 	a.base, a.head = q.base.behaviour, q.head.behaviour
 	a.unstable = q.base.unstable() || q.head.unstable()
 	a.detail = joinDetails(q.base, q.head)
@@ -250,9 +254,13 @@ func (l *leafJudge) run() {
 		return
 	}
 	l.found = map[foundKey]*observation{}
-	dtype := l.ref.Type.String()
-	cell := l.answer.cells[dtype]
-	cell.Dtype, cell.Stream = dtype, l.q.stream
+	from := l.q.sourceOf(l.output)
+	key := sampleKey{from.operation, l.ref.Type.String(), l.q.stream}
+	s := l.answer.samples[key]
+	if s == nil {
+		s = &sample{}
+	}
+	legal := LegalDifference{Output: fmt.Sprint(l.output), Stream: l.q.stream, Flags: l.q.flags, Rule: from.rule}
 	for i := range n {
 		vb, firstBad := l.verdict(base, i, l.base)
 		vh, headBad := l.verdict(head, i, l.head)
@@ -272,15 +280,27 @@ func (l *leafJudge) run() {
 		}
 		l.judged++
 		if vb == eval.In && vh == eval.In {
-			l.compareAccuracy(&cell, base, head, i)
+			l.compareAccuracy(s, base, head, i, same)
+			if !same {
+				l.compareLegal(&legal, base, head, i)
+			}
 			l.checkTolerance(base, head, i)
 			continue
 		}
 		l.record(i, base, head, vb, vh, firstBad, headBad)
 	}
 	l.answer.judged += l.judged
-	if cell.Elements > 0 {
-		l.answer.cells[dtype] = cell
+	if s.elements > 0 {
+		l.answer.samples[key] = s
+	}
+	if legal.Differing > 0 {
+		if from.operation == "exact" {
+			legal.Rule = "a choice that the semantics leaves open"
+			if legal.Bound > 0 {
+				legal.Rule = "a subnormal may be flushed to zero"
+			}
+		}
+		l.answer.legal = append(l.answer.legal, legal)
 	}
 	l.foldOverlap()
 	for _, k := range l.order {
@@ -427,28 +447,6 @@ func (l *leafJudge) wrongShape(base, head string) {
 	}
 	l.answer.judged += n
 	l.answer.observations = append(l.answer.observations, o)
-}
-
-// compareAccuracy counts who is nearer to the centre of an inexact element.
-func (l *leafJudge) compareAccuracy(cell *Cell, base, head []*eval.Array, i int) {
-	if l.ref.Re == nil || l.ref.Im != nil || len(base) == 0 || len(head) == 0 {
-		return
-	}
-	c := l.ref.At(i).Re
-	if c.E == 0 || !finite(c.C) {
-		return
-	}
-	b, h := distance(c, base[0].At(i).Re), distance(c, head[0].At(i).Re)
-	if math.IsNaN(b) || math.IsNaN(h) {
-		return
-	}
-	cell.Elements++
-	switch {
-	case h > b:
-		cell.HeadWorse++
-	case b > h:
-		cell.BaseWorse++
-	}
 }
 
 // distance is |got - c| in the reference's precision.

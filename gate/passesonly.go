@@ -304,7 +304,7 @@ func passAnswers(both [2]passSide, streams, all []*asked) []answer {
 	var out []answer
 	for _, a := range all {
 		set := slices.Index(streams, a)
-		one := answer{cells: map[string]Cell{}, detail: joinDetails(both[0].side, both[1].side)}
+		one := answer{detail: joinDetails(both[0].side, both[1].side)}
 		behaviours := []*Behaviour{&one.base, &one.head}
 		for i, p := range both {
 			*behaviours[i] = p.behaviour(set)

@@ -137,6 +137,8 @@ type CaseResult struct {
 	// Hash is the SHA-256 of program and inputs.
 	Hash    string         `json:"hash"`
 	Streams []StreamResult `json:"streams"`
+	// Legal are the outputs on which base and head differ and both are right.
+	Legal []LegalDifference `json:"legal,omitempty"`
 	// Steps counts the pass steps of a case that was not executed.
 	Steps *StepCounts `json:"steps,omitempty"`
 	// Cut counts the pieces of a program that was judged in pieces.
@@ -345,30 +347,69 @@ type Location struct {
 type Statistics struct {
 	Cells []Cell `json:"cells"`
 	Null  Null   `json:"null"`
-	// ExpectedFalseBlocks is the expected number of false alarms in 1000 judged
-	// streams, from Null; null if nothing was measured.
-	ExpectedFalseBlocks *float64 `json:"expected_false_blocks_per_1000"`
+	// ExpectedFalseBlocks is the expected number of false blocks in 1000 runs of
+	// this size on changes without fault, from Null, with its 95 % interval; null
+	// if nothing was measured.
+	ExpectedFalseBlocks *float64    `json:"expected_false_blocks_per_1000"`
+	ExpectedInterval    *[2]float64 `json:"expected_interval,omitempty"`
 }
 
-// Cell compares the accuracy of base and head for one kind of output.
+// Cell compares the accuracy of base and head for one kind of output, under the
+// comparison flags.
 type Cell struct {
-	Dtype  string `json:"dtype"`
-	Stream string `json:"stream"`
-	// Elements are inexact elements on which both builds are legal; HeadWorse
-	// and BaseWorse those on which one is farther from the centre.
+	// Pass is the pass in focus that changed the programs; "" without focus or
+	// where none did.
+	Pass string `json:"pass"`
+	// Operation is the opcode that made the outputs inexact, "arithmetic",
+	// "composed" for several kinds, "unknown".
+	Operation string `json:"operation"`
+	Dtype     string `json:"dtype"`
+	Stream    string `json:"stream"`
+	// Programs have inexact outputs of this kind; Betting of them show a
+	// difference in accuracy.
+	Programs int `json:"programs"`
+	Betting  int `json:"betting"`
+	// Elements are inexact elements on which both builds are legal; Changed those
+	// on which they differ, HeadWorse and BaseWorse those on which one is farther
+	// from the centre.
 	Elements  int64 `json:"elements"`
+	Changed   int64 `json:"changed"`
 	HeadWorse int64 `json:"head_worse"`
 	BaseWorse int64 `json:"base_worse"`
+	// Base and Head are distances from the centre in ULPs.
+	Base Distances `json:"base"`
+	Head Distances `json:"head"`
+	// E is the e-value against "head is not less accurate"; Discovered says that
+	// e-BH rejects that over all cells at false discovery rate 0.05.
+	E          float64 `json:"e"`
+	Discovered bool    `json:"discovered"`
+	// Ratio is head's mean distance over base's, Shift their difference in ULPs:
+	// medians over the programs with 95 % confidence sequences; nil without
+	// evidence.
+	Ratio *Interval `json:"ratio,omitempty"`
+	Shift *Interval `json:"shift,omitempty"`
+	// Budget is the loss in ULPs above which the cell may block; nil if none is
+	// declared.
+	Budget *float64 `json:"budget,omitempty"`
+	// Excluded says why the cell is not believed; "" if it is.
+	Excluded string `json:"excluded,omitempty"`
 }
 
-// Null is the calibration: in a run of a build against itself every alarm is
-// false. Cells are the judged stream results, Alarms those with a finding that
-// would block.
+// Null is the calibration: alarms of the gate on base against base and against
+// legal variants of base. Every alarm is false. Cells are judged input streams.
 type Null struct {
-	Cells    int64      `json:"cells"`
-	Alarms   int64      `json:"alarms"`
-	Rate     float64    `json:"rate"`
-	Interval [2]float64 `json:"interval"` // 95 %, Clopper-Pearson
+	// Cases is the sample.
+	Cases    int           `json:"cases"`
+	Cells    int64         `json:"cells"`
+	Alarms   int64         `json:"alarms"`
+	Rate     float64       `json:"rate"`
+	Interval [2]float64    `json:"interval"` // 95 %, Clopper-Pearson
+	Variants []NullVariant `json:"variants"`
+	// Alarmed says where: "case, stream, variant: class".
+	Alarmed []string `json:"alarmed"`
+	// Excluded are the cells of the accuracy statistics in which legal variants
+	// lose accuracy, too.
+	Excluded []string `json:"excluded"`
 }
 
 // Timing is the only part that differs between equal runs.

@@ -83,7 +83,8 @@ func (r *run) decide(res *Result, reports []caseReport, interrupted bool) {
 		say("%s not judged: unsupported", plural(t.Unsupported, "case"))
 	}
 	sayPolicy(res, say)
-	r.calibrate(res)
+	r.calibrate(res, reports)
+	sayNull(res, say)
 }
 
 func plural(n int, noun string) string {
@@ -94,37 +95,6 @@ func plural(n int, noun string) string {
 		return fmt.Sprintf("%d %ses", n, noun)
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
-}
-
-// calibrate fills in the null: when base and head are the same build, every
-// new finding is a false alarm. A cell is a judged input stream; the rate is
-// alarms per cell, with the exact (Clopper-Pearson) 95 % interval.
-func (r *run) calibrate(res *Result) {
-	n := &res.Statistics.Null
-	n.Interval = [2]float64{0, 1}
-	if res.Base.ID != res.Head.ID {
-		return
-	}
-	for _, c := range res.Cases {
-		for _, s := range c.Streams {
-			if s.Judged > 0 {
-				n.Cells++
-			}
-		}
-	}
-	for _, f := range res.Findings {
-		if f.Status == New {
-			n.Alarms++
-		}
-	}
-	n.Alarms = min(n.Alarms, n.Cells)
-	if n.Cells == 0 {
-		return
-	}
-	n.Rate = float64(n.Alarms) / float64(n.Cells)
-	n.Interval = clopperPearson(n.Alarms, n.Cells)
-	runs := n.Rate * 1000
-	res.Statistics.ExpectedFalseBlocks = &runs
 }
 
 // clopperPearson is the exact 95 % interval of a proportion (C. Clopper and E.

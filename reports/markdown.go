@@ -255,11 +255,24 @@ func accuracy(r *gate.Result, l limits) string {
 }
 
 // cellColumns and cellRow are the table of the statistics.
-var cellColumns = []string{"type", "inputs", "elements", "head farther", "base farther"}
+var cellColumns = []string{"operation", "type", "inputs", "elements", "changed", "base p50/p99 ULP", "head p50/p99 ULP", "head/base", "e"}
 
 func cellRow(c *gate.Cell) []string {
-	return []string{c.Dtype, c.Stream, fmt.Sprint(c.Elements), fmt.Sprint(c.HeadWorse), fmt.Sprint(c.BaseWorse)}
+	operation := c.Operation
+	if c.Pass != "" {
+		operation = c.Pass + ": " + operation
+	}
+	ratio, e := c.Ratio.String(), "~"
+	if c.Discovered {
+		e = fmt.Sprintf("%.3g", c.E)
+	}
+	if c.Excluded != "" {
+		e = "excluded: " + c.Excluded
+	}
+	return []string{operation, c.Dtype, c.Stream, fmt.Sprint(c.Elements), fmt.Sprint(c.Changed), distanceWord(c.Base), distanceWord(c.Head), ratio, e}
 }
+
+func distanceWord(d gate.Distances) string { return fmt.Sprintf("%.2g / %.2g", d.P50, d.P99) }
 
 // policyMarkdown says what the policy let through.
 func policyMarkdown(r *gate.Result, l limits) string {
@@ -307,9 +320,13 @@ func falseAlarms(r *gate.Result) string {
 func nullWord(r *gate.Result) string {
 	n := r.Statistics.Null
 	if n.Cells == 0 {
-		return "Not measured in this run (that needs a build against itself)."
+		return "~ (not measured in this run)"
 	}
-	return fmt.Sprintf("%d of %d judged streams of a build against itself, 95%% interval %.2g to %.2g.", n.Alarms, n.Cells, n.Interval[0], n.Interval[1])
+	out := fmt.Sprintf("%d of %d judged streams of base against itself and its legal variants, 95%% interval %.2g to %.2g.", n.Alarms, n.Cells, n.Interval[0], n.Interval[1])
+	if e, i := r.Statistics.ExpectedFalseBlocks, r.Statistics.ExpectedInterval; e != nil && i != nil {
+		out += fmt.Sprintf(" Expected false blocks per 1,000 pull requests: %.2g (%.2g to %.2g).", *e, i[0], i[1])
+	}
+	return out
 }
 
 // cutMarkdown says how far programs that leave too much open as a whole were

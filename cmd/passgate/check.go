@@ -29,6 +29,7 @@ type checkCmd struct {
 	Passes []string      `help:"Passes in focus, instead of a change." placeholder:"NAME" xor:"change"`
 	Budget time.Duration `help:"Time for the cases and, with passes in focus, for exploring programs that make them fire; 0 is no limit and, with cases given, no exploration." default:"0s"`
 	Probes int           `help:"Smaller programs to try for each blocking finding." default:"400"`
+	Null   int           `help:"Cases on which legal variants of base are judged against base, for the false-alarm rate." default:"10"`
 	Shard  string        `help:"Run only every Nth case, from the Ith." placeholder:"I/N"`
 	Cut    bool          `help:"Judge programs in pieces where the whole leaves too much open." default:"true" negatable:""`
 	Out    string        `help:"Directory for the reports." default:"passgate-out" placeholder:"DIR"`
@@ -62,7 +63,7 @@ func (c *checkCmd) run(a *app) (*gate.Result, error) {
 		return nil, err
 	}
 	c.limits(rules)
-	cfg := gate.Config{Policy: rules, Seed: c.Seed, Workers: c.workers(), Timeout: c.Timeout, Budget: c.Budget, Probes: c.Probes, NoCut: !c.Cut, Now: a.now}
+	cfg := gate.Config{Policy: rules, Seed: c.Seed, Workers: c.workers(), Timeout: c.Timeout, Budget: c.Budget, Probes: c.Probes, NullCases: c.Null, NoCut: !c.Cut, Now: a.now}
 	if cfg.Shard, cfg.Shards, err = parseShard(c.Shard); err != nil {
 		return nil, err
 	}
