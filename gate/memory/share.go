@@ -271,35 +271,55 @@ func (f *fusionWalk) leadsTo(node *hlo.Instruction) bool {
 	return node == f.param
 }
 
-// sameWindow reports whether a slice reads what an update writes.
+// side is a window along one dimension: sizes of the array and of the window,
+// and where it starts.
+type side struct {
+	size, window int64
+	start        *hlo.Instruction // nil: at the constant
+	constant     int64
+}
+
+// sameWindow reports whether a slice reads what an update writes, in memory:
+// bitcasts may have added or dropped dimensions of size one.
 func sameWindow(read, update *hlo.Instruction) bool {
 	source, target := read.Operands[0].Shape, update.Operands[0].Shape
-	if !slices.Equal(source.Dims, target.Dims) || !slices.Equal(read.Shape.Dims, update.Operands[1].Shape.Dims) {
-		return false
+	starts := func(list []*hlo.Instruction) func(d int) (*hlo.Instruction, int64) {
+		return func(d int) (*hlo.Instruction, int64) {
+			if list[d].Op == hlo.OpConstant {
+				return nil, list[d].Literal.Int(0)
+			}
+			return list[d], 0
+		}
 	}
-	starts := update.Operands[2:]
-	if read.Op == hlo.OpDynamicSlice {
-		for d, s := range read.Operands[1:] {
-			if s != starts[d] && !sameConstant(s, starts[d]) && source.Dims[d] != read.Shape.Dims[d] {
+	from := starts(read.Operands[1:])
+	if read.Op == hlo.OpSlice {
+		for _, s := range read.Attr.GetSliceDimensions() {
+			if s.GetStride() > 1 {
 				return false
 			}
 		}
-		return true
+		from = func(d int) (*hlo.Instruction, int64) { return nil, read.Attr.GetSliceDimensions()[d].GetStart() }
 	}
-	for d, s := range read.Attr.GetSliceDimensions() {
-		if s.GetStride() > 1 {
-			return false
-		}
-		if source.Dims[d] == read.Shape.Dims[d] {
-			continue
-		}
-		if starts[d].Op != hlo.OpConstant || starts[d].Literal.Int(0) != s.GetStart() {
-			return false
-		}
-	}
-	return true
+	return slices.Equal(sides(source, read.Shape, from), sides(target, update.Operands[1].Shape, starts(update.Operands[2:])))
 }
 
-func sameConstant(a, b *hlo.Instruction) bool {
-	return a.Op == hlo.OpConstant && b.Op == hlo.OpConstant && a.Literal.Int(0) == b.Literal.Int(0)
+// sides are those of the dimensions larger than one, from the slowest. A window
+// as large as the array starts at 0, whatever is asked (clamping).
+func sides(array, window *hlo.Shape, start func(d int) (*hlo.Instruction, int64)) []side {
+	var out []side
+	for i := len(array.Dims) - 1; i >= 0; i-- {
+		d := len(array.Dims) - 1 - i
+		if array.Layout != nil && len(array.Layout.MinorToMajor) == len(array.Dims) {
+			d = int(array.Layout.MinorToMajor[i])
+		}
+		if array.Dims[d] == 1 {
+			continue
+		}
+		s := side{size: array.Dims[d], window: window.Dims[d]}
+		if s.window < s.size {
+			s.start, s.constant = start(d)
+		}
+		out = append(out, s)
+	}
+	return out
 }
