@@ -434,22 +434,26 @@ func (c *checker) branch(comp *hlo.Computation, in *hlo.Instruction, env map[*hl
 	leaves, _ := leavesOf(in.Shape)
 	before := c.memory
 	var after []memory
-	out := make([]token, len(leaves))
-	for i, l := range leaves {
-		out[i] = c.fresh(Location{in, l.path}.String())
-	}
+	var roots [][]token
 	for k, b := range in.Called {
 		c.memory = before.clone()
 		root := c.run(b, [][]token{env[in.Operands[k+1]]})
 		for i, l := range leaves {
 			c.read(comp, in, Clobbered, in, l, root[i])
 		}
-		for i, l := range leaves {
-			if p, ok := c.place(in, l); ok {
-				c.memory.write(p, out[i])
+		roots, after = append(roots, root), append(after, c.memory)
+	}
+	out := make([]token, len(leaves))
+	for i, l := range leaves {
+		if out[i] = roots[0][i]; !slices.ContainsFunc(roots, func(r []token) bool { return r[i] != out[i] }) {
+			continue // every branch hands the same value through
+		}
+		out[i] = c.fresh(Location{in, l.path}.String())
+		if p, ok := c.place(in, l); ok {
+			for _, m := range after {
+				m.write(p, out[i])
 			}
 		}
-		after = append(after, c.memory)
 	}
 	c.memory = merge(after)
 	return out
