@@ -88,7 +88,7 @@ func (f exploreFlags) plan(a *app, t target, checkout string, cfg *gate.Config, 
 		fmt.Fprintf(a.stderr, "%d programs to start from\n", len(seeds))
 	}
 	cfg.Explore = &gate.Exploration{
-		Campaign: newCampaign(cfg.Seed<<16+uint64(max(0, cfg.Shard-1)), t.focus, seeds),
+		Campaign: newCampaign(cfg.Seed<<16+uint64(max(0, cfg.Shard-1)), platformOf(cfg.Base.Spec), t.focus, seeds),
 		Budget:   budget, MaxCases: f.MaxCases, MinFirings: f.MinFirings,
 		Execute: executes(*cfg) && (f.Execute == "yes" || f.Execute != "no" && t.execute != ""),
 	}
@@ -98,8 +98,8 @@ func (f exploreFlags) plan(a *app, t target, checkout string, cfg *gate.Config, 
 	return nil
 }
 
-// newCampaign puts patterns, generator and mutators behind a campaign.
-func newCampaign(seed uint64, focus []gate.Focus, seeds []*fuzz.Case) *campaign.Campaign {
+// newCampaign puts a platform's patterns, generator and mutators behind a campaign.
+func newCampaign(seed uint64, platform string, focus []gate.Focus, seeds []*fuzz.Case) *campaign.Campaign {
 	cfg := campaign.Config{Seed: seed, Seeds: seeds, Mutate: mutated}
 	for _, f := range focus {
 		cfg.Passes = append(cfg.Passes, campaign.Pass{Name: f.Name, Weight: f.Weight})
@@ -112,7 +112,7 @@ func newCampaign(seed uint64, focus []gate.Focus, seeds []*fuzz.Case) *campaign.
 		}
 		return out
 	}
-	for _, p := range patterns.All() {
+	for _, p := range patterns.On(platform) {
 		use := meant(p)
 		if len(use) == 0 && len(focus) > 0 {
 			continue

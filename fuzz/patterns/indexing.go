@@ -10,7 +10,7 @@ import (
 // arrays, windows, indices at and beyond the edges, sorted and unique ones.
 var indexing = of("indexing", nil, []Pattern{
 	loop("gather-rows", []string{"gather_simplifier", "algsimp"}, func(b *builder) {
-		x := b.Source(b.Type(), b.Size(2), b.Size(1))
+		x := b.Source(b.Type(), extent(b), b.Size(1))
 		b.Out(b.Rows(x, b.Indices(x.Shape.Dims[0], int64(b.Between(1, 6)))))
 	}),
 	loop("gather-one", []string{"gather_expander", "gather_simplifier", "algsimp"}, func(b *builder) {
@@ -69,8 +69,9 @@ var indexing = of("indexing", nil, []Pattern{
 		b.Out(b.ScatterRows(x, ix, b.Source(x.Shape.Type, 4, 2), true, func(cur, upd value) value { return upd }))
 	}),
 	scattered("scatter-one", []string{"scatter_expander"}, func(b *builder) {
-		x := b.Source(b.Num(), 6, 3)
-		b.Out(b.ScatterRows(x, b.Indices(6, 1), b.Source(x.Shape.Type, 1, 3), false, func(cur, upd value) value { return program.Pick(b, upd, b.Add(cur, upd)) }))
+		n := extent(b)
+		x := b.Source(b.Num(), n, 3)
+		b.Out(b.ScatterRows(x, b.Indices(n, 1), b.Source(x.Shape.Type, 1, 3), false, func(cur, upd value) value { return program.Pick(b, upd, b.Add(cur, upd)) }))
 	}),
 	scattered("scatter-window", []string{"scatter_expander"}, func(b *builder) {
 		x := b.Source(b.Num(), 6, 5)
@@ -118,6 +119,15 @@ var indexing = of("indexing", nil, []Pattern{
 		b.Out(b.DynamicUpdateSlice(x, b.Source(x.Shape.Type, 2, 3), ix))
 	}),
 })
+
+// extent is the size of a dimension that is indexed: mostly small, and now and
+// then just below, at, or above what an 8-bit index can count.
+func extent(b *builder) int64 {
+	if b.Chance(4) {
+		return program.Pick[int64](b, 127, 128, 129, 200, 255, 256, 257, 300)
+	}
+	return int64(b.Between(3, 8))
+}
 
 func scattered(name string, passes []string, build func(b *builder)) Pattern {
 	return loop(name, passes, build)
