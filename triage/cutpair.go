@@ -216,6 +216,7 @@ func (n *numbering) pair(before, after *hlo.Computation) *pairing {
 			take(a, b)
 		}
 	}
+	feedsLoop := map[*hlo.Instruction]bool{}
 	for len(work) > 0 {
 		a := work[len(work)-1]
 		work = work[:len(work)-1]
@@ -223,9 +224,16 @@ func (n *numbering) pair(before, after *hlo.Computation) *pairing {
 		if n.of[a] == n.of[b] || !n.same(b, a) {
 			continue
 		}
+		feedsLoop[a] = feedsLoop[a] || a.Op == hlo.OpWhile || a.Op == hlo.OpConditional
 		for i, ao := range a.Operands {
 			bo := b.Operands[i]
-			if p.of[ao] == nil && !p.cut[bo] && !known[n.of[bo]] && n.same(bo, ao) {
+			switch {
+			case p.of[ao] != nil:
+			case feedsLoop[a] && bo.Shape.Compatible(ao.Shape):
+				// A loop that means the same starts from the same.
+				feedsLoop[ao] = ao.Op == hlo.OpTuple
+				take(ao, bo)
+			case !p.cut[bo] && !known[n.of[bo]] && n.same(bo, ao):
 				take(ao, bo)
 			}
 		}

@@ -60,9 +60,14 @@ type RegionStep struct {
 const widenings = 8
 
 // compensated is the largest difference between centres of two programs that
-// mean the same over the reals, relative to the largest value of an array: half
-// of the digits of the type. A region is small, and its parameters are rounded.
-func compensated(t hlo.PrimitiveType) float64 {
+// mean the same over the reals, relative to the largest value of an array.
+// Centres are computed in double precision, and a region is small enough to lose
+// no more than half of the digits; where parameters depend on each other and are
+// rounded apart (see dependent), that is half of the digits of the type.
+func (r *Region) compensated(t hlo.PrimitiveType) float64 {
+	if len(r.dependent()) == 0 {
+		return 0x1p-26
+	}
 	return math.Ldexp(1, -(t.Real().Format().MantissaBits+1)/2)
 }
 
@@ -320,10 +325,13 @@ func (j *regionJudge) judge(before, after *hlo.Computation) *regionFault {
 	var fault *regionFault
 	// Bodies first: where all of them mean the same, the loop does.
 	for _, a := range after.Instructions {
-		if p.of[a] == nil || j.n.of[a] == j.n.of[p.of[a]] || !p.aligned(j.n, a) {
+		if p.of[a] == nil || j.n.of[a] == j.n.of[p.of[a]] || !j.n.same(p.of[a], a) {
 			continue
 		}
 		for _, k := range p.bodies(j.n, a) {
+			if !sameParams(k[0], k[1]) {
+				continue
+			}
 			if v := j.judge(k[0], k[1]); v != nil {
 				whole[a] = true
 				if fault == nil {
@@ -345,6 +353,13 @@ func (j *regionJudge) judge(before, after *hlo.Computation) *regionFault {
 	}
 	j.judged[key] = v
 	return v
+}
+
+// sameParams reports whether two computations take the same and give the same.
+func sameParams(b, a *hlo.Computation) bool {
+	return b.Root.Shape.Compatible(a.Root.Shape) && slices.EqualFunc(b.Params(), a.Params(), func(x, y *hlo.Instruction) bool {
+		return x != nil && y != nil && x.Shape.Compatible(y.Shape)
+	})
 }
 
 // regionTally is what was seen of one frontier value.
@@ -790,7 +805,7 @@ func (j *regionJudge) compare(r *Region) (bad []*regionFault, tally []Step, why 
 		if r.tainted && s.Standing == Same && s.ByRule == 0 {
 			// The legal sets meet, or tell nothing, behind a pair whose sets did
 			// not: the reals decide whether it was made good.
-			drifted(&s, vb, va)
+			r.drifted(&s, vb, va)
 		}
 		if s.Standing == Guilty {
 			bad = append(bad, &regionFault{region: *r, output: o, where: *s.Where})
@@ -802,14 +817,14 @@ func (j *regionJudge) compare(r *Region) (bad []*regionFault, tally []Step, why 
 
 // drifted makes a step guilty if the centres of its values differ by more than
 // rounding in double precision explains.
-func drifted(s *Step, before, after *eval.Value) {
+func (r *Region) drifted(s *Step, before, after *eval.Value) {
 	as := leaves(after)
 	for out, b := range leaves(before) {
 		a := as[out]
 		if b.Re == nil {
 			continue // exact, or undecided: compare has seen what there is
 		}
-		scale := 0.0
+		scale, limit := 0.0, r.compensated(b.Type)
 		for i := range b.Len() {
 			if x := b.At(i); decidedFloat(x) {
 				scale = max(scale, math.Hypot(x.Re.C, x.Im.C))
@@ -817,7 +832,7 @@ func drifted(s *Step, before, after *eval.Value) {
 		}
 		for i := range b.Len() {
 			x, y := b.At(i), a.At(i)
-			if !decidedFloat(x) || !decidedFloat(y) || math.Hypot(x.Re.C-y.Re.C, x.Im.C-y.Im.C) <= compensated(b.Type)*scale {
+			if !decidedFloat(x) || !decidedFloat(y) || math.Hypot(x.Re.C-y.Re.C, x.Im.C-y.Im.C) <= limit*scale {
 				continue
 			}
 			s.Wrong++
