@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/passgate/passgate/fuzz"
+	"github.com/passgate/passgate/gate/memory"
 	"github.com/passgate/passgate/hlo"
 	"github.com/passgate/passgate/hlo/eval"
 	"github.com/passgate/passgate/xla/builds"
@@ -25,9 +26,11 @@ type caseRun struct {
 	asked []*asked
 	// baseSides is what base made of the streams under the comparison flags.
 	baseSides []side
-	steps     map[string]stepCount // by step name, on the side where it fired more
-	lost      string               // what the machine took from us
-	drop      [2]map[string]bool   // flags that base and head do not have
+	// placements are the checked buffer assignments of base and head.
+	placements [2]*memory.Report
+	steps      map[string]stepCount // by step name, on the side where it fired more
+	lost       string               // what the machine took from us
+	drop       [2]map[string]bool   // flags that base and head do not have
 }
 
 // asked is one input stream with everything to judge it.
@@ -119,6 +122,7 @@ func (r *run) work(ctx context.Context, c *fuzz.Case) caseReport {
 	pieces, cut := k.cut(ctx, report.answers, found)
 	found = append(found, pieces...)
 	found = append(found, k.passWitness(ctx, found)...)
+	found = k.place(found)
 	report.result.Cut = cut
 	for _, a := range report.answers {
 		if a.wantDisputed != "" {
@@ -360,8 +364,12 @@ func (k *caseRun) executeBoth(ctx context.Context, flags string) (sides [2][]sid
 		wg.Go(func() {
 			r := r
 			var count func()
-			if flags == ComparisonFlags && len(k.run.cfg.Passes) > 0 {
+			if flags == ComparisonFlags && k.run.cfg.TempDir != nil {
 				r.DumpDir, count = k.dump(&dumps[i])
+				if len(k.run.cfg.Passes) == 0 { // the buffer assignment is all that is read
+					r.Options = maps.Clone(r.Options)
+					r.Options["xla_dump_hlo_pass_re"] = "^$"
+				}
 			}
 			var dropped []string
 			sides[i], dropped = k.pooled(b).execute(ctx, r)
@@ -377,7 +385,10 @@ func (k *caseRun) executeBoth(ctx context.Context, flags string) (sides [2][]sid
 		})
 	}
 	wg.Wait()
-	for _, d := range dumps {
+	for i, d := range dumps {
+		if flags == ComparisonFlags {
+			k.placements[i] = d.placement
+		}
 		if d.steps != nil {
 			k.steps = moreFired(k.steps, d.steps)
 		}
@@ -441,6 +452,10 @@ func (k *caseRun) dump(d *dumped) (dir string, count func()) {
 	}
 	return dir, func() {
 		defer remove()
+		d.placement = placementOf(dir)
+		if len(k.run.cfg.Passes) == 0 {
+			return
+		}
 		steps, err := k.run.cfg.Steps(dir)
 		if err != nil {
 			d.lost = "dumps cannot be read: " + err.Error()
@@ -460,8 +475,9 @@ func (k *caseRun) dump(d *dumped) (dir string, count func()) {
 
 // dumped is what the per-pass dumps of one side tell.
 type dumped struct {
-	steps map[string]stepCount
-	lost  string
+	placement *memory.Report
+	steps     map[string]stepCount
+	lost      string
 }
 
 // moreFired merges the step counts of base and head: a change that adds a

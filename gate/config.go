@@ -180,6 +180,8 @@ func (c *Config) check() error {
 // holds a value that no program asks for, and the same in every run: f32
 // 1.5e16, f64 1.4e130, s32 1515870810. Fresh memory is otherwise mostly zero,
 // which is often right by luck.
+const poisonByte = 0x5a
+
 var poison = []string{"MALLOC_PERTURB_=165", "GLIBC_TUNABLES=glibc.malloc.perturb=165"}
 
 // poisoned is the build with poisoned memory.

@@ -55,6 +55,8 @@ type observation struct {
 	head     Behaviour
 	unstable bool
 	detail   string
+	// unwritten are wrong elements that hold the poison of fresh memory.
+	unwritten int64
 	// baseRight says that base ran and was legal throughout: only then may the
 	// observation block.
 	baseRight bool
@@ -306,6 +308,9 @@ func (l *leafJudge) run() {
 	for _, k := range l.order {
 		o := l.found[k]
 		o.elements = l.judged
+		if o.unwritten > 0 && o.detail == "" {
+			o.detail = fmt.Sprintf("%d of %d elements of output %s outside the legal set; %d of them were never written: they hold the bytes of fresh memory", o.wrong, o.elements, o.output, o.unwritten)
+		}
 		l.answer.observations = append(l.answer.observations, *o)
 	}
 }
@@ -398,9 +403,26 @@ func (l *leafJudge) file(key foundKey, i int, base, head []*eval.Array, badBase,
 		l.order = append(l.order, key)
 	}
 	o.wrong++
+	if l.unwritten(l.q.base, i, badBase) && key.status != New || l.unwritten(l.q.head, i, badHead) && key.status != Fixed {
+		o.unwritten++
+	}
 	o.contest |= ref.Contest
 	o.unstable = o.unstable || varies(l.ref.Type, base, i) || varies(l.ref.Type, head, i)
 	return o
+}
+
+// unwritten reports whether an element is made of the bytes that fresh memory
+// is filled with (poison): no program asks for them.
+func (l *leafJudge) unwritten(s side, i, run int) bool {
+	if run >= len(s.runs) || l.output >= len(s.runs[run].leaves) {
+		return false
+	}
+	lit := s.runs[run].leaves[l.output]
+	size := lit.Shape.Type.Bytes()
+	if size < 2 || (i+1)*size > len(lit.Raw) {
+		return false // one byte may be anything
+	}
+	return !slices.ContainsFunc(lit.Raw[i*size:(i+1)*size], func(b byte) bool { return b != poisonByte })
 }
 
 func varies(t hlo.PrimitiveType, runs []*eval.Array, i int) bool {

@@ -1,0 +1,90 @@
+package gate
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/passgate/passgate/gate/memory"
+)
+
+// WitnessPlacement is the witness of values that lose their bytes.
+const WitnessPlacement = "buffer assignment"
+
+// placementOf checks the buffer assignment in a directory of dumps; nil if there
+// is none: an older build, or a compilation that did not get so far.
+func placementOf(dir string) *memory.Report {
+	files, _ := filepath.Glob(filepath.Join(dir, "*after_optimizations.hlo.pb"))
+	if len(files) != 1 {
+		return nil
+	}
+	data, err := os.ReadFile(files[0])
+	if err != nil {
+		return nil
+	}
+	p, err := memory.Read(data)
+	if err != nil {
+		return nil
+	}
+	return memory.Check(p)
+}
+
+// place adds what the buffer assignments say. A fault that execution shows as
+// well gains a witness and its nature; one that it does not show is a finding
+// of its own, with one witness, and does not block.
+func (k *caseRun) place(found []observedFinding) []observedFinding {
+	base, head := k.placements[0], k.placements[1]
+	faults := func(r *memory.Report) []memory.Violation {
+		if r == nil {
+			return nil
+		}
+		return r.Violations
+	}
+	b, h := faults(base), faults(head)
+	var status Status
+	from := h
+	switch {
+	case len(b) > 0 && len(h) > 0:
+		status = PreExisting
+	case len(h) > 0 && base != nil:
+		status = New
+	case len(h) > 0:
+		status = PreExisting // base cannot be looked at
+	case len(b) > 0 && head != nil:
+		status, from = Fixed, b
+	default:
+		return found
+	}
+	v := from[0]
+	text := v.String()
+	if n := len(from); n > 1 {
+		text += fmt.Sprintf(" (and %d more)", n-1)
+	}
+	i := slices.IndexFunc(found, func(f observedFinding) bool {
+		return f.Status == status && (f.Class == Miscompile || f.Class == Nondeterminism || f.Class == NumericDegradation) && f.Level != LevelHLO
+	})
+	if i >= 0 {
+		f := &found[i]
+		f.Witnesses = append(f.Witnesses, WitnessPlacement)
+		if f.Detail == "" {
+			f.Detail = fmt.Sprintf("%d of %d elements of output %s outside the legal set", f.Wrong, f.Elements, f.Output)
+		}
+		f.Detail = appendDetail(f.Detail, text)
+		return found
+	}
+	show := func(v []memory.Violation) string {
+		if len(v) == 0 {
+			return "every value keeps its bytes"
+		}
+		return string(v[0].Kind)
+	}
+	f := observedFinding{raw: status, Finding: Finding{
+		Class: BufferCorruption, Status: status, Stream: k.asked[0].Name, Flags: ComparisonFlags, Witnesses: []string{WitnessPlacement},
+		First:       First{At: []int64{}, Base: show(b), Head: show(h), Legal: "every value keeps its bytes until its last use"},
+		Instruction: v.At[1:], Level: LevelEmitter, Location: &Location{Computation: v.Computation, Opcode: v.Opcode, InPlace: v.Kind == memory.Hazard},
+		Base: Right, Head: Right, Detail: text + "; not blocking: execution shows no wrong value",
+	}}
+	f.seen.class, f.seen.status, f.seen.stream, f.seen.flags = f.Class, f.Status, f.Stream, f.Flags
+	return append(found, f)
+}
