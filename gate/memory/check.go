@@ -3,6 +3,7 @@ package memory
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/passgate/passgate/hlo"
@@ -255,8 +256,40 @@ func (c *checker) name(t token) string {
 
 // place is where a leaf lies; tokens and empty arrays have no place.
 func (c *checker) place(in *hlo.Instruction, l leaf) (Place, bool) {
-	p, ok := c.Places[Location{in, l.path}]
+	p, ok := c.at(Location{in, l.path})
 	return p, ok && p.Size > 0 && l.shape.IsArray()
+}
+
+// at is the place of a location. Those at which no value starts have none of
+// their own in the dump: they are where the value is that they hand on.
+func (p *Program) at(l Location) (Place, bool) {
+	for {
+		if place, ok := p.Places[l]; ok {
+			return place, true
+		}
+		in, index := l.Instruction, strings.Trim(l.Path, "{}")
+		switch in.Op {
+		case hlo.OpGetTupleElement:
+			n := fmt.Sprint(in.Attr.GetTupleIndex())
+			if index != "" {
+				n += "," + index
+			}
+			l = Location{in.Operands[0], "{" + n + "}"}
+		case hlo.OpTuple:
+			first, rest, _ := strings.Cut(index, ",")
+			n, err := strconv.Atoi(first)
+			if err != nil || n >= len(in.Operands) {
+				return Place{}, false
+			}
+			l = Location{in.Operands[n], "{" + rest + "}"}
+		case hlo.OpBitcast, hlo.OpOptBarrier, hlo.OpDomain, hlo.OpAddDependency:
+			l.Instruction = in.Operands[0]
+		case hlo.OpCall:
+			l.Instruction = in.Called[0].Root
+		default:
+			return Place{}, false
+		}
+	}
 }
 
 func (c *checker) violate(v Violation) {
@@ -485,8 +518,8 @@ func (c *checker) aliases(entry *hlo.Computation) {
 			continue
 		}
 		in := entry.Params()[e.GetParameterNumber()]
-		from, ok := c.Places[Location{in, path(e.GetParameterShapeIndex())}]
-		to, ok2 := c.Places[Location{entry.Root, path(e.GetOutputShapeIndex())}]
+		from, ok := c.at(Location{in, path(e.GetParameterShapeIndex())})
+		to, ok2 := c.at(Location{entry.Root, path(e.GetOutputShapeIndex())})
 		if ok && ok2 && from != to {
 			c.violate(Violation{Kind: LostAlias, At: "%" + entry.Root.Name, Computation: entry.Name, Opcode: entry.Root.Op.String(),
 				Value: fmt.Sprintf("output %s must share the buffer of parameter %d%s", path(e.GetOutputShapeIndex()), e.GetParameterNumber(), strings.TrimSuffix(path(e.GetParameterShapeIndex()), "{}")), Place: to})
