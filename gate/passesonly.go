@@ -168,6 +168,10 @@ func (k *caseRun) examine(ctx context.Context, c triage.Compiler, m *hlo.Module,
 			continue
 		}
 		p.validation, _ = p.trail.ValidateKnown(ctx, sets, passOptions, known) // an error leaves nothing to judge
+		if p.validation != nil && p.build.Kind == builds.CompileOnly {
+			// No result of the build itself will ever show what its users see.
+			p.trail.ContestOverflow(ctx, p.validation, sets, passOptions)
+		}
 	}
 	return both
 }
@@ -406,6 +410,10 @@ func (k *caseRun) passFinding(ctx context.Context, p, other *passSide, step int,
 	}
 	if s.Firm == 0 {
 		f.Status = Contested
+	}
+	if s.Contested != "" {
+		f.Contest = append(f.Contest, s.Contested)
+		f.Detail = appendDetail(f.Detail, "contested: "+s.Contested+": the module before the step gives head's value when its floats are f64")
 	}
 	f.seen.contest = w.Contest
 	f.seen.baseRight = other.clean(w.Output)

@@ -47,6 +47,9 @@ type Step struct {
 	// Wrong counts the elements that do not meet, Firm those of them whose
 	// value in the program itself rests on no contested semantics.
 	Wrong, Firm int64
+	// Contested names the rule under which a guilty step is contested although
+	// the program itself rests on no contested semantics (ContestOverflow).
+	Contested string
 	// Where is the first element that does not meet, a firm one if there is
 	// one; set when Guilty.
 	Where *Divergence

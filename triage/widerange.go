@@ -1,0 +1,174 @@
+package triage
+
+import (
+	"context"
+	"math"
+
+	"github.com/passgate/passgate/hlo"
+	"github.com/passgate/passgate/hlo/eval"
+)
+
+// HiddenOverflow names the rule of Validation.ContestOverflow.
+const HiddenOverflow = "an algebraic identity hides an overflow"
+
+// ContestOverflow contests guilty steps that are right in exact arithmetic:
+// XLA's algebraic simplifier merges exp(a)*exp(b), exp(a)/exp(b) and
+// power(exp(a), b) although an intermediate value may overflow
+// (xla/hlo/transforms/simplifiers/algebraic_simplifier.cc), and its maintainers
+// argue about that. A step falls under the rule if each element on which it is
+// wrong admits only infinities and NaNs before, is finite after, and the state
+// before, evaluated with all floats in f64, agrees there with the state after
+// within the bounds of both and half a unit in the last place. Elements that
+// overflow in f64 as well say nothing, but not all of them may.
+//
+// A contested step has no firm element, and Contested names the rule. inputs
+// and o are those of Validate.
+func (t *Trail) ContestOverflow(ctx context.Context, v *Validation, inputs [][]*eval.Value, o eval.Options) {
+	before := t.Before
+	for i := range v.Steps {
+		s := &v.Steps[i]
+		if s.Standing == Guilty && s.Firm > 0 && hidesOverflow(ctx, before, t.States[i].Module, inputs, o) {
+			s.Firm, s.Contested = 0, HiddenOverflow
+		}
+		if s.Standing != Unknown {
+			before = t.States[i].Module
+		}
+	}
+}
+
+func hidesOverflow(ctx context.Context, before, after *hlo.Module, inputs [][]*eval.Value, o eval.Options) bool {
+	wide := inDoubles(before)
+	if wide == nil {
+		return false
+	}
+	explained := false
+	for _, args := range inputs {
+		was, err := eval.Run(ctx, before, args, o)
+		if err != nil {
+			continue // nothing was said on these inputs
+		}
+		is, err := eval.Run(ctx, after, args, o)
+		if err != nil {
+			continue
+		}
+		wideArgs := make([]*eval.Value, len(args))
+		for i, a := range args {
+			wideArgs[i] = doubles(a)
+		}
+		exact, err := eval.Run(ctx, wide, wideArgs, o)
+		if err != nil {
+			return false
+		}
+		a, b, c := leaves(was), leaves(is), leaves(exact)
+		if len(a) != len(b) || len(a) != len(c) {
+			return false
+		}
+		for out := range a {
+			if a[out].Type != b[out].Type || a[out].Len() != b[out].Len() || a[out].Len() != c[out].Len() {
+				return false
+			}
+			for i := range a[out].Len() {
+				if a[out].Meets(b[out], i) != eval.Out {
+					continue
+				}
+				if !a[out].Type.IsFloat() {
+					return false
+				}
+				x, y, z := a[out].At(i).Re, b[out].At(i).Re, c[out].At(i).Re
+				switch {
+				case finite(x.C) || !finite(y.C):
+					return false
+				case !finite(z.C): // beyond f64, too
+				case !near(a[out].Type, y, z):
+					return false
+				default:
+					explained = true
+				}
+			}
+		}
+	}
+	return explained
+}
+
+func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
+
+// near reports whether y, of type t, is z within the bounds of both and half a
+// unit of t in the last place.
+func near(t hlo.PrimitiveType, y, z eval.Num) bool {
+	half := math.Ldexp(max(math.Abs(y.C), math.Abs(z.C)), -t.Format().MantissaBits-1)
+	return math.Abs(y.C+y.Lo-z.C-z.Lo) <= y.E+z.E+half
+}
+
+// inDoubles is m with every float in f64; nil where an operation rests on the
+// bits of the narrow type or on a library.
+func inDoubles(m *hlo.Module) *hlo.Module {
+	m = m.Clone()
+	m.EntryLayout = nil
+	for _, c := range m.Computations {
+		for _, in := range c.Instructions {
+			switch in.Op {
+			case hlo.OpBitcastConvert, hlo.OpReducePrecision, hlo.OpCustomCall, hlo.OpRng:
+				return nil
+			}
+			in.Shape = doubleShape(in.Shape)
+			if in.Literal != nil {
+				in.Literal = doubleLiteral(in.Literal)
+			}
+		}
+	}
+	return m
+}
+
+func doubleType(t hlo.PrimitiveType) hlo.PrimitiveType {
+	switch {
+	case t.IsFloat():
+		return hlo.F64
+	case t.IsComplex():
+		return hlo.C128
+	}
+	return t
+}
+
+func doubleShape(s *hlo.Shape) *hlo.Shape {
+	s = s.Clone()
+	s.Type = doubleType(s.Type)
+	for i, e := range s.Elements {
+		s.Elements[i] = doubleShape(e)
+	}
+	return s
+}
+
+func doubleLiteral(l *hlo.Literal) *hlo.Literal {
+	t := l.Shape.Type
+	if len(l.Elements) == 0 && !t.IsFloat() && !t.IsComplex() {
+		return l
+	}
+	out := hlo.NewLiteral(doubleShape(l.Shape))
+	out.DynamicSizes = l.DynamicSizes
+	for i, e := range l.Elements {
+		out.Elements[i] = doubleLiteral(e)
+	}
+	for i := range l.Shape.Elems() {
+		switch {
+		case t.IsFloat():
+			out.SetFloat(i, l.Float(i))
+		case t.IsComplex():
+			out.SetComplex(i, l.Complex(i))
+		}
+	}
+	return out
+}
+
+// doubles is v with its floats in f64; the columns are shared.
+func doubles(v *eval.Value) *eval.Value {
+	w := &eval.Value{Token: v.Token}
+	if v.Array != nil {
+		a := *v.Array
+		a.Type = doubleType(a.Type)
+		w.Array = &a
+	}
+	for _, e := range v.Elements {
+		w.Elements = append(w.Elements, doubles(e))
+	}
+	return w
+}
