@@ -57,7 +57,7 @@ func clean() *gate.Result {
 		Cases: []gate.CaseResult{{ID: "clamp", Outcome: gate.CaseOK, Base: gate.Right, Head: gate.Right, Hash: strings.Repeat("0", 64),
 			Streams: []gate.StreamResult{{Name: "own", Flags: gate.ComparisonFlags, Base: gate.Right, Head: gate.Right, Judged: 12}}}},
 		Findings:   []gate.Finding{},
-		Statistics: gate.Statistics{Cells: []gate.Cell{}, Null: gate.Null{Interval: [2]float64{0, 1}}}}
+		Statistics: gate.Statistics{Cells: []gate.Cell{}, Null: gate.Null{Variants: []gate.NullVariant{}, Alarmed: []string{}, Excluded: []string{}, Interval: [2]float64{0, 1}}}}
 }
 
 // shell is the runner's side of a job.

@@ -132,10 +132,10 @@ func (b *browser) open(file string) {
 	b.receive(func(m map[string]any) bool { return m["method"] == "Page.loadEventFired" })
 }
 
-// eval is the value of a JavaScript expression.
+// eval is the value of a JavaScript expression, of a promise when it is kept.
 func (b *browser) eval(expression string) any {
 	b.t.Helper()
-	r := b.call("Runtime.evaluate", map[string]any{"expression": expression, "returnByValue": true})
+	r := b.call("Runtime.evaluate", map[string]any{"expression": expression, "returnByValue": true, "awaitPromise": true})
 	if r["exceptionDetails"] != nil {
 		b.t.Fatalf("%s: %v", expression, r["exceptionDetails"])
 	}
@@ -204,7 +204,12 @@ func TestPageInABrowser(t *testing.T) {
 		}
 		b.eval(`document.querySelector('a[href="#d-f-000000000003"]').focus()`)
 		b.key("Enter", 13, "\r")
-		if got := b.eval(`document.getElementById("d-f-000000000003").open`); got != true {
+		// The page hears of a followed link some time after the key.
+		if got := b.eval(`new Promise((done) => {
+			let tries = 500;
+			const look = () => document.getElementById("d-f-000000000003").open || !--tries ? done(tries) : setTimeout(look, 10);
+			look();
+		})`); got == 0.0 {
 			t.Error("the finding is closed")
 		}
 	})
