@@ -29,6 +29,7 @@ type caseRun struct {
 	// placements are the checked buffer assignments of base and head.
 	placements [2]*memory.Report
 	steps      map[string]stepCount // by step name, on the side where it fired more
+	unable     string               // what the reference could not do
 	lost       string               // what the machine took from us
 	drop       [2]map[string]bool   // flags that base and head do not have
 }

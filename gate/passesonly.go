@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -40,13 +41,18 @@ type StepCounts struct {
 	Base    int `json:"base"`
 	Head    int `json:"head"`
 	Aligned int `json:"aligned"`
-	// Judged steps (of both builds) were evaluated before and after; Shared of
-	// them led to a module that had been evaluated already. ByRule changed
-	// precision as a rule allows. Unknown steps could not be evaluated.
-	Judged  int `json:"judged"`
-	Shared  int `json:"shared"`
-	ByRule  int `json:"by_rule"`
-	Unknown int `json:"unknown"`
+	// Judged steps (of both builds) were evaluated before and after; Shared led
+	// to a module that had been evaluated already. ByRule changed precision as a
+	// rule allows. Of Undecided steps no element has a legal set on both sides.
+	// Unknown steps could not be evaluated. Judged, Undecided and Unknown sum up
+	// to Base and Head.
+	Judged    int `json:"judged"`
+	Undecided int `json:"undecided"`
+	Shared    int `json:"shared"`
+	ByRule    int `json:"by_rule"`
+	Unknown   int `json:"unknown"`
+	// UnknownBy counts the unknown steps by reason.
+	UnknownBy map[string]int `json:"unknown_by_reason,omitempty"`
 	// Reasons says why steps are unknown: "pass: reason", sorted, each once.
 	Reasons []string `json:"reasons,omitempty"`
 }
@@ -56,10 +62,21 @@ func (s *StepCounts) add(o *StepCounts) {
 	s.Head += o.Head
 	s.Aligned += o.Aligned
 	s.Judged += o.Judged
+	s.Undecided += o.Undecided
+	for why, n := range o.UnknownBy {
+		s.because(why, n)
+	}
 	s.Shared += o.Shared
 	s.ByRule += o.ByRule
 	s.Unknown += o.Unknown
 	s.Reasons = slices.Compact(slices.Sorted(slices.Values(append(s.Reasons, o.Reasons...))))
+}
+
+func (s *StepCounts) because(why string, steps int) {
+	if s.UnknownBy == nil {
+		s.UnknownBy = map[string]int{}
+	}
+	s.UnknownBy[why] += steps
 }
 
 // passSide is what the passes of one build made of a program.
@@ -69,6 +86,8 @@ type passSide struct {
 	side       side
 	trail      *triage.Trail
 	validation *triage.Validation
+	// unjudged says why there is a trail but no validation.
+	unjudged string
 }
 
 // guilty are the guilty steps, the first of each pass.
@@ -135,7 +154,8 @@ func (k *caseRun) passTrail(ctx context.Context, c triage.Compiler, b *builds.Bu
 }
 
 // examine compiles the program on both builds and validates every pass step.
-func (k *caseRun) examine(ctx context.Context, c triage.Compiler, m *hlo.Module, sets [][]*eval.Value) (both [2]passSide) {
+// own is the index of the case's own inputs in sets, -1 if it is none of them.
+func (k *caseRun) examine(ctx context.Context, c triage.Compiler, m *hlo.Module, sets [][]*eval.Value, own int) (both [2]passSide) {
 	var wg sync.WaitGroup
 	for i, b := range []*builds.Build{k.run.cfg.Base, k.run.cfg.Head} {
 		both[i].build = b
@@ -164,13 +184,21 @@ func (k *caseRun) examine(ctx context.Context, c triage.Compiler, m *hlo.Module,
 	defer func() { k.run.referenceTime.add(k.run.cfg.Now().Sub(start)) }()
 	for i := range both {
 		p := &both[i]
-		if p.trail == nil || len(sets) == 0 {
+		if p.trail == nil {
 			continue
 		}
-		p.validation, _ = p.trail.ValidateKnown(ctx, sets, passOptions, known) // an error leaves nothing to judge
-		if p.validation != nil && p.build.Kind == builds.CompileOnly {
+		if len(sets) == 0 {
+			p.unjudged = cmp.Or(k.unable, "the reference evaluates the program on no input set")
+			continue
+		}
+		var err error
+		if p.validation, err = p.trail.ValidateKnown(ctx, sets, passOptions, known, own); p.validation == nil {
+			p.unjudged = err.Error()
+			continue
+		}
+		if p.build.Kind == builds.CompileOnly {
 			// No result of the build itself will ever show what its users see.
-			p.trail.ContestOverflow(ctx, p.validation, sets, passOptions)
+			p.trail.ContestOverflow(ctx, p.validation, sets, eval.Options{Bounds: true})
 		}
 	}
 	return both
@@ -187,6 +215,28 @@ func (k *caseRun) passSets() (streams []*asked, sets [][]*eval.Value) {
 		}
 	}
 	return streams, sets
+}
+
+// ownOf is the index of the case's own inputs, -1 if there are none.
+func ownOf(streams []*asked) int {
+	return slices.IndexFunc(streams, func(a *asked) bool { return a.Name == fuzz.OwnStream })
+}
+
+// ownFirst is ownOf for the one stream of that name.
+func ownFirst(stream string) int {
+	if stream == fuzz.OwnStream {
+		return 0
+	}
+	return -1
+}
+
+// passLimits are the options of the reference for one stream.
+func passLimits(stream string) eval.Options {
+	o := passOptions
+	if stream == fuzz.OwnStream {
+		o.MaxSteps = 0
+	}
+	return o
 }
 
 func values(inputs []*hlo.Literal) []*eval.Value {
@@ -236,8 +286,9 @@ func (r *run) workPasses(ctx context.Context, c *fuzz.Case) caseReport {
 	if ctx.Err() != nil {
 		return stop(CaseSkipped, Skipped, "interrupted")
 	}
+	k.unable = why
 	streams, sets := k.passSets()
-	both := k.examine(ctx, r.cfg.Runner, c.Module, sets)
+	both := k.examine(ctx, r.cfg.Runner, c.Module, sets, ownOf(streams))
 	if ctx.Err() != nil {
 		return stop(CaseSkipped, Skipped, "interrupted")
 	}
@@ -286,13 +337,19 @@ func counts(both [2]passSide) *StepCounts {
 			*[]*int{&out.Base, &out.Head}[i] = len(p.trail.States)
 		}
 		if p.validation == nil {
+			if p.trail != nil && len(p.trail.States) > 0 {
+				one := &StepCounts{Unknown: len(p.trail.States), Reasons: []string{"the program: " + p.unjudged}}
+				one.because(p.unjudged, one.Unknown)
+				out.add(one)
+			}
 			continue
 		}
 		v := p.validation
-		one := &StepCounts{Judged: v.Judged, Shared: v.Shared, ByRule: v.Ruled, Unknown: v.Unknown}
+		one := &StepCounts{Judged: v.Judged, Undecided: v.Undecided, Shared: v.Shared, ByRule: v.Ruled, Unknown: v.Unknown}
 		for _, s := range v.Steps {
 			if s.Standing == triage.Unknown {
 				one.Reasons = append(one.Reasons, s.Key.Pass+": "+s.Detail)
+				one.because(s.Detail, 1)
 			}
 		}
 		out.add(one)
@@ -421,7 +478,7 @@ func (k *caseRun) passFinding(ctx context.Context, p, other *passSide, step int,
 	f.Step = stepText(before, after)
 	args := values(streams[w.InputSet].Inputs)
 	f.locate(s, func() (*triage.Location, error) {
-		return place(ctx, p.trail, other.trail, step, before, args, passOptions)
+		return place(ctx, p.trail, other.trail, step, before, args, passLimits(f.Stream))
 	})
 	k.crossExamine(ctx, &f, before, after, streams[w.InputSet].Inputs)
 	return f
@@ -446,7 +503,7 @@ func (k *caseRun) crossExamine(ctx context.Context, f *observedFinding, before, 
 	if w == nil {
 		return
 	}
-	testimony, why := triage.CrossExecute(ctx, k.run.cfg.Runner, w, before, after, inputs, passOptions, comparisonFlags)
+	testimony, why := triage.CrossExecute(ctx, k.run.cfg.Runner, w, before, after, inputs, passLimits(f.Stream), comparisonFlags)
 	switch testimony {
 	case triage.Agrees:
 		f.Witnesses = append(f.Witnesses, WitnessCross)
@@ -473,7 +530,7 @@ func (k *caseRun) confirmPasses(ctx context.Context, f *observedFinding) {
 	}
 	headBad, baseBad := 0, 0
 	for range confirmations {
-		both := k.examine(ctx, fresher{k.run.cfg.Runner}, k.c.Module, sets)
+		both := k.examine(ctx, fresher{k.run.cfg.Runner}, k.c.Module, sets, ownFirst(f.Stream))
 		for i, bad := range []*int{&baseBad, &headBad} {
 			p := &both[i]
 			if p.side.behaviour == Infrastructure {
@@ -499,7 +556,7 @@ func (k *caseRun) confirmPasses(ctx context.Context, f *observedFinding) {
 // class.
 func (k *caseRun) passStillFails(f *observedFinding) triage.Fails {
 	return func(ctx context.Context, p triage.Program) bool {
-		both := k.examine(ctx, k.run.cfg.Runner, p.Module, [][]*eval.Value{values(p.Inputs)})
+		both := k.examine(ctx, k.run.cfg.Runner, p.Module, [][]*eval.Value{values(p.Inputs)}, ownFirst(f.Stream))
 		base, head := &both[0], &both[1]
 		if f.Class == Crash || f.Class == Hang {
 			b := breakage(question{base: base.side, head: head.side}, base.side.behaviour, head.side.behaviour)
@@ -524,14 +581,14 @@ func (k *caseRun) passStillFails(f *observedFinding) triage.Fails {
 // investigatePasses is Investigate without execution.
 func (k *caseRun) investigatePasses(ctx context.Context, probes int) (*Finding, error) {
 	streams, sets := k.passSets()
-	both := k.examine(ctx, k.run.cfg.Runner, k.c.Module, sets)
+	both := k.examine(ctx, k.run.cfg.Runner, k.c.Module, sets, ownOf(streams))
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
 	found := k.passFindings(ctx, both, streams)
 	if len(found) == 0 {
 		n := counts(both)
-		return nil, fmt.Errorf("%w: %d pass steps judged, %d unknown", ErrNoFinding, n.Judged, n.Unknown)
+		return nil, fmt.Errorf("%w: %d pass steps judged, %d undecided, %d unknown", ErrNoFinding, n.Judged, n.Undecided, n.Unknown)
 	}
 	best := 0
 	for i := range found {
@@ -549,7 +606,7 @@ func (k *caseRun) investigatePasses(ctx context.Context, probes int) (*Finding, 
 // replayPasses says what the passes of one build make of a case.
 func (k *caseRun) replayPasses(ctx context.Context, out *Replayed) {
 	streams, sets := k.passSets()
-	both := k.examine(ctx, k.run.cfg.Runner, k.c.Module, sets)
+	both := k.examine(ctx, k.run.cfg.Runner, k.c.Module, sets, ownOf(streams))
 	p := &both[1]
 	for _, a := range k.asked {
 		b := p.behaviour(slices.Index(streams, a))
@@ -557,7 +614,7 @@ func (k *caseRun) replayPasses(ctx context.Context, out *Replayed) {
 		out.Outcome = worse(out.Outcome, b)
 	}
 	n := counts([2]passSide{{}, *p})
-	detail := fmt.Sprintf("%d pass steps judged, %d unknown", n.Judged, n.Unknown)
+	detail := fmt.Sprintf("%d pass steps judged, %d undecided, %d unknown", n.Judged, n.Undecided, n.Unknown)
 	if p.side.detail != "" {
 		detail = p.side.detail
 	}

@@ -121,7 +121,7 @@ func tested(r *gate.Result, l limits) string {
 	}
 	fmt.Fprintf(&b, "%s, %s; %d output elements judged, %d not judged.", many(t.Cases, "case"), how, t.JudgedElements, t.UndecidedElements)
 	if s := r.Steps; s != nil {
-		fmt.Fprintf(&b, " Pass steps: %d judged, %d legal by rule, %d unknown.", s.Judged, s.ByRule, s.Unknown)
+		fmt.Fprintf(&b, " Pass steps: %d judged, %d legal by rule, %d undecided, %d unknown; base and head are identical up to step %d%s.", s.Judged, s.ByRule, s.Undecided, s.Unknown, s.Aligned, summed(t.Cases))
 	}
 	if w := witnesses(r); len(w) > 0 {
 		fmt.Fprintf(&b, " Witnesses that spoke: %s.", short(strings.Join(w, ", "), 200))
@@ -465,4 +465,12 @@ func Title(r *gate.Result) string { return verdictWords[r.Verdict] }
 // Sentence says in one line what is wrong: where, and the values.
 func Sentence(f *gate.Finding) string {
 	return fmt.Sprintf("%s (%s) in case %s: %s", f.Class, statusWord(f), f.Case, firstWord(f))
+}
+
+// summed explains a step count of several cases.
+func summed(cases int) string {
+	if cases < 2 {
+		return ""
+	}
+	return " (summed over the cases)"
 }

@@ -214,7 +214,7 @@ func TestValidateKnownSharesEvaluations(t *testing.T) {
 	for range 2 {
 		m := module(t, after)
 		trail := &triage.Trail{Before: module(t, text), States: []triage.State{{Module: m, Sum: triage.SumOf(m)}}}
-		v, err := trail.ValidateKnown(context.Background(), args, eval.Options{Bounds: true}, known)
+		v, err := trail.ValidateKnown(context.Background(), args, eval.Options{Bounds: true}, known, -1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -226,5 +226,39 @@ func TestValidateKnownSharesEvaluations(t *testing.T) {
 	}
 	if diff := cmp.Diff([]int64{1, 1}, guilty); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A step is judged, undecided or unknown, and an author's own inputs are
+// evaluated although they take longer than generated ones may.
+func TestValidationCountsEveryStepOnce(t *testing.T) {
+	const head = "HloModule m\nENTRY e {\n  x = f32[2] parameter(0)\n"
+	const plain = head + "  ROOT r = f32[2] add(x, x)\n}\n"
+	const scaled = head + "  c = f32[2] constant({2, 2})\n  ROOT r = f32[2] multiply(x, c)\n}\n"
+	const random = "HloModule m\nENTRY e {\n  x = f32[2] parameter(0)\n  z = f32[] constant(0)\n  o = f32[] constant(1)\n  ROOT r = f32[2] rng(z, o), distribution=rng_uniform\n}\n"
+	const renamed = "HloModule m\nENTRY e {\n  x = f32[2] parameter(0)\n  z = f32[] constant(0)\n  o = f32[] constant(1)\n  q = f32[2] rng(z, o), distribution=rng_uniform\n  ROOT r = f32[2] negate(q)\n}\n"
+	tests := []struct {
+		name, before, after        string
+		steps                      int64
+		own                        int
+		judged, undecided, unknown int
+		fails                      bool
+	}{
+		{name: "decided", before: plain, after: scaled, own: -1, judged: 1},
+		{name: "undecided", before: random, after: renamed, own: -1, undecided: 1},
+		{name: "over the limit", before: plain, after: scaled, steps: 1, own: -1, fails: true},
+		{name: "own inputs over the limit", before: plain, after: scaled, steps: 1, own: 0, judged: 1},
+	}
+	for _, tt := range tests {
+		m := module(t, tt.after)
+		trail := &triage.Trail{Before: module(t, tt.before), States: []triage.State{{Module: m, Sum: triage.SumOf(m)}}}
+		args := [][]*eval.Value{{eval.FromLiteral(literal(t, "f32[2] {5, 6}"))}}
+		v, err := trail.ValidateKnown(context.Background(), args, eval.Options{Bounds: true, MaxSteps: tt.steps}, triage.Evaluations{}, tt.own)
+		if (err != nil) != tt.fails {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+		if err == nil && (v.Judged != tt.judged || v.Undecided != tt.undecided || v.Unknown != tt.unknown) {
+			t.Errorf("%s: %d judged, %d undecided, %d unknown; %+v %+v", tt.name, v.Judged, v.Undecided, v.Unknown, v.Steps[0], v.Steps[0].Regions)
+		}
 	}
 }

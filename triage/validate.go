@@ -72,9 +72,11 @@ type Divergence struct {
 // Validation is the judgement of a whole trail.
 type Validation struct {
 	Steps []Step
-	// Judged and Unknown count steps; Ruled counts those that a rule allows,
-	// Shared those whose state had been evaluated before.
-	Judged, Unknown, Ruled, Shared int
+	// Judged, Undecided (no element says anything, of the whole or of what the
+	// step changed) and Unknown count steps and sum up to all of them; Ruled
+	// counts those that a rule allows, Shared those whose state had been
+	// evaluated before.
+	Judged, Undecided, Unknown, Ruled, Shared int
 	// Sets are the tallies of the input sets.
 	Sets []SetTally
 	// Whole says that the last state could be evaluated on some input set, so
@@ -118,13 +120,15 @@ type evaluation struct {
 // The error is ctx's, or that of the program itself when the reference cannot
 // evaluate it on any input set.
 func (t *Trail) Validate(ctx context.Context, inputs [][]*eval.Value, o eval.Options) (*Validation, error) {
-	return t.ValidateKnown(ctx, inputs, o, Evaluations{})
+	return t.ValidateKnown(ctx, inputs, o, Evaluations{}, -1)
 }
 
-// ValidateKnown is Validate with evaluations that are used and added to.
-func (t *Trail) ValidateKnown(ctx context.Context, inputs [][]*eval.Value, o eval.Options, known Evaluations) (*Validation, error) {
+// ValidateKnown is Validate with evaluations that are used and added to. The
+// input set number own, chosen by the program's author, gets the interpreter's
+// default step limit and not o's; -1 is none.
+func (t *Trail) ValidateKnown(ctx context.Context, inputs [][]*eval.Value, o eval.Options, known Evaluations, own int) (*Validation, error) {
 	v := &Validation{Sets: make([]SetTally, len(inputs))}
-	original := evaluate(ctx, t.Before, inputs, v.Sets, o)
+	original := evaluate(ctx, t.Before, inputs, v.Sets, o, own)
 	if err := v.giveUp(original); err != nil {
 		return nil, err
 	}
@@ -149,7 +153,7 @@ func (t *Trail) ValidateKnown(ctx context.Context, inputs [][]*eval.Value, o eva
 		if seen {
 			v.Shared++
 		} else {
-			after = evaluate(ctx, s.Module, inputs, v.Sets, o)
+			after = evaluate(ctx, s.Module, inputs, v.Sets, o, own)
 		}
 		if ctx.Err() != nil {
 			return v, ctx.Err()
@@ -194,7 +198,11 @@ func (t *Trail) ValidateKnown(ctx context.Context, inputs [][]*eval.Value, o eva
 			v.Unknown++
 			gap = step.Key.String()
 		} else {
-			v.Judged++
+			if step.open() {
+				v.Undecided++
+			} else {
+				v.Judged++
+			}
 			gap, sum = "", s.Sum
 			for set := range inputs {
 				if after[set].err == nil {
@@ -226,6 +234,18 @@ func (t *Trail) module(i int) *hlo.Module {
 // clearly for it.
 func (s *Step) weak() bool {
 	return s.Standing == Unknown || s.Standing == Same && s.Undecided+s.Loose > 0
+}
+
+// open reports whether neither the whole program nor what the step changed
+// decides a single element.
+func (s *Step) open() bool {
+	if s.Standing != Same || s.Undecided < s.Elements {
+		return false
+	}
+	if r := s.Regions; r != nil && (r.Standing == Same || r.Standing == Ruled) {
+		return r.Elements > 0 && r.Undecided == r.Elements
+	}
+	return s.Elements > 0
 }
 
 // byRegions judges a step by what it changed, on each input set until one says
@@ -281,11 +301,15 @@ func (v *Validation) giveUp(original []evaluation) error {
 }
 
 // evaluate runs a module on the sets that have not been given up.
-func evaluate(ctx context.Context, m *hlo.Module, inputs [][]*eval.Value, tally []SetTally, o eval.Options) []evaluation {
+func evaluate(ctx context.Context, m *hlo.Module, inputs [][]*eval.Value, tally []SetTally, o eval.Options, own int) []evaluation {
 	out := make([]evaluation, len(inputs))
 	for i, args := range inputs {
 		if out[i].err = tally[i].Err; out[i].err == nil {
-			out[i].value, out[i].err = eval.Run(ctx, m, args, o)
+			limited := o
+			if i == own {
+				limited.MaxSteps = 0
+			}
+			out[i].value, out[i].err = eval.Run(ctx, m, args, limited)
 		}
 	}
 	return out

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -187,8 +188,11 @@ func printResult(w io.Writer, r *gate.Result, out string) {
 	}
 	t := r.Totals
 	if s := r.Steps; s != nil {
-		fmt.Fprintf(w, "pass steps: base %d, head %d, of which %d aligned at the start are the same; %d judged (%d without a second evaluation), %d legal by rule, %d unknown\n",
-			s.Base, s.Head, s.Aligned, s.Judged, s.Shared, s.ByRule, s.Unknown)
+		fmt.Fprintf(w, "pass steps: base %d, head %d, of which %d aligned at the start are the same; %d judged (%d without a second evaluation), %d legal by rule, %d undecided, %d unknown\n",
+			s.Base, s.Head, s.Aligned, s.Judged, s.Shared, s.ByRule, s.Undecided, s.Unknown)
+		for _, why := range slices.Sorted(maps.Keys(s.UnknownBy)) {
+			fmt.Fprintf(w, "  %d unknown: %s\n", s.UnknownBy[why], oneLine(why))
+		}
 		for _, why := range s.Reasons {
 			fmt.Fprintf(w, "  unknown: %s\n", oneLine(why))
 		}
