@@ -117,7 +117,7 @@ func (r *run) work(ctx context.Context, c *fuzz.Case) caseReport {
 	found = foldContested(found)
 	for i := range found {
 		if found[i].Blocking || r.minimiseAll {
-			k.minimise(ctx, &found[i], r.cfg.Probes)
+			k.minimise(ctx, &found[i], r.probes(&found[i]))
 		}
 	}
 	pieces, cut := k.cut(ctx, report.answers, found)

@@ -230,6 +230,19 @@ func (r *run) judgeInFull(ctx context.Context, c *fuzz.Case) caseReport {
 	return r.work(ctx, c)
 }
 
+// crashProbes bounds the probes of a crash or hang that blocks nothing: each
+// that still fails costs a worker process, or a deadline, on each side, several
+// seconds on a busy machine.
+const crashProbes = 12
+
+// probes is how many smaller programs are tried for a finding.
+func (r *run) probes(f *observedFinding) int {
+	if !f.Blocking && (f.Class == Crash || f.Class == Hang) {
+		return min(r.cfg.Probes, crashProbes)
+	}
+	return r.cfg.Probes
+}
+
 // screen looks at one program in the cheapest way that shows a fault.
 func (r *run) screen(ctx context.Context, p campaign.Program, number int) explored {
 	c := p.Case

@@ -296,7 +296,7 @@ func (r *run) workPasses(ctx context.Context, c *fuzz.Case) caseReport {
 	for i := range found {
 		k.confirmPasses(ctx, &found[i])
 		if found[i].Blocking || r.minimiseAll {
-			k.minimise(ctx, &found[i], r.cfg.Probes)
+			k.minimise(ctx, &found[i], r.probes(&found[i]))
 		}
 	}
 	report.findings = finish(c, k.asked, found)

@@ -104,20 +104,21 @@ func newCampaign(seed uint64, platform string, focus []gate.Focus, seeds []*fuzz
 	for _, f := range focus {
 		cfg.Passes = append(cfg.Passes, campaign.Pass{Name: f.Name, Weight: f.Weight})
 	}
-	meant := func(p patterns.Pattern) (out []int) {
+	fires := patterns.Fires(platform)
+	among := func(names []string) (out []int) {
 		for i, f := range focus {
-			if slices.ContainsFunc(p.Passes, func(n string) bool { return n == f.Name || f.Matches(n) }) {
+			if slices.ContainsFunc(names, func(n string) bool { return n == f.Name || f.Matches(n) }) {
 				out = append(out, i)
 			}
 		}
 		return out
 	}
 	for _, p := range patterns.On(platform) {
-		use := meant(p)
-		if len(use) == 0 && len(focus) > 0 {
+		meant, sure := among(p.Passes), among(fires[p.Name])
+		if len(meant)+len(sure) == 0 && len(focus) > 0 {
 			continue
 		}
-		cfg.Makers = append(cfg.Makers, campaign.Maker{Name: p.Name, For: use, Make: func(r *rand.Rand, name string) *fuzz.Case {
+		cfg.Makers = append(cfg.Makers, campaign.Maker{Name: p.Name, For: meant, Sure: sure, Make: func(r *rand.Rand, name string) *fuzz.Case {
 			c, err := p.Program(name, r)
 			if err != nil {
 				return nil
@@ -127,7 +128,7 @@ func newCampaign(seed uint64, platform string, focus []gate.Focus, seeds []*fuzz
 		if p.Alone {
 			continue
 		}
-		cfg.Makers = append(cfg.Makers, campaign.Maker{Name: p.Name + " in a program", For: use, Make: func(r *rand.Rand, name string) *fuzz.Case {
+		cfg.Makers = append(cfg.Makers, campaign.Maker{Name: p.Name + " in a program", For: meant, Sure: sure, Make: func(r *rand.Rand, name string) *fuzz.Case {
 			c, err := generate.Program(name, r, generate.Options{Patterns: []patterns.Pattern{p}})
 			if err != nil {
 				return nil

@@ -40,9 +40,10 @@ type Outcome struct {
 // Maker makes fresh programs.
 type Maker struct {
 	Name string
-	// For tells which passes, by their index in Config.Passes, the maker was
-	// written for; it is tried for them first. nil: for none in particular.
-	For []int
+	// Sure tells which passes, by their index in Config.Passes, the maker is
+	// known to make fire nearly always, For those that it was written for. Both
+	// are where the campaign starts; it goes by what it sees.
+	Sure, For []int
 	// Make makes a program from the draws of r; nil where it has none to give
 	// for them.
 	Make func(r *rand.Rand, name string) *fuzz.Case
@@ -79,13 +80,14 @@ type arm struct {
 }
 
 // priorRuns is the weight of what a maker claims against what it does.
-const priorRuns = 2
+const priorRuns = 4
 
-// focusPower makes the choice of arms follow their rate of firing: at 8, an
-// arm that fires in half of its programs gets 1/256 of the programs of one
-// that always does, so that nine programs in ten make the pass fire as soon as
-// one maker does so reliably.
-const focusPower = 8
+// focusPower makes the choice of arms follow their rate of firing: at 4, an arm
+// that fires in half of its programs gets 1/16 of the programs of one that
+// always does. Nine programs in ten then make the pass fire as soon as a few
+// makers do so reliably, and those that do so for some of their draws, which
+// may be the only ones to reach a rewrite, still get their turn.
+const focusPower = 4
 
 // Entry is a program of the pool: it did something new.
 type Entry struct {
@@ -135,9 +137,13 @@ func New(cfg Config) *Campaign {
 	for _, m := range cfg.Makers {
 		a := &arm{name: m.Name, fired: make([]float64, n), prior: make([]float64, n)}
 		for i := range n {
-			a.prior[i] = 0.3 * priorRuns
-			if slices.Contains(m.For, i) {
+			switch {
+			case slices.Contains(m.Sure, i):
 				a.prior[i] = 0.95 * priorRuns
+			case slices.Contains(m.For, i):
+				a.prior[i] = 0.4 * priorRuns
+			default:
+				a.prior[i] = 0.1 * priorRuns
 			}
 		}
 		make := m.Make

@@ -40,6 +40,9 @@ var loops = of("loop", []string{"while-loop-trip-count-annotator", "copy-inserti
 		// may step over the bound in the first trip or the last.
 		x, t := arr(b), counter(b)
 		start, step, bound := int64(b.Between(0, 3)), int64(b.Between(1, 5)), int64(b.Between(0, 9))
+		if b.Chance(2) {
+			bound = start + int64(b.Between(1, int(step))) // one trip
+		}
 		direction := program.Pick(b, "LT", "LE")
 		w := b.While([]value{b.Number(t, float64(start)), x},
 			func(s []value) value { return b.Compare(direction, s[0], b.Number(t, float64(bound))) },
