@@ -257,3 +257,29 @@ func TestPassesOnlyOnRealBuilds(t *testing.T) {
 		t.Errorf("%d findings, totals %+v, steps %+v", len(res.Findings), res.Totals, res.Steps)
 	}
 }
+
+// Steps of a program that the reference cannot evaluate are unknown, with the
+// reason counted.
+func TestPassesOnlyCountStepsOfUnreadablePrograms(t *testing.T) {
+	runner := &fake{answer: func(c call) worker.Outcome {
+		dumps(t, c.DumpDir, []dumped{{"rewrite", twice}, {"cse", doubles}})
+		return worker.Outcome{Status: worker.OK, Result: &worker.Result{}}
+	}}
+	res, err := gate.Run(context.Background(), gate.Config{
+		Base: &builds.Build{Spec: builds.Spec{Text: "base"}, ID: "b", Kind: builds.CompileOnly}, Head: &builds.Build{Spec: builds.Spec{Text: "head"}, ID: "h", Kind: builds.CompileOnly},
+		Cases:  []*fuzz.Case{passCase(t, "  ROOT r = s32[4] custom-call(x), custom_call_target=\"SomethingElse\"\n", small)},
+		Runner: runner, Now: func() time.Time { return time.Time{} }, Seed: 1,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := res.Steps
+	if s == nil || s.Judged != 0 || s.Unknown != s.Base+s.Head || s.Unknown != 4 || len(s.UnknownBy) != 1 {
+		t.Fatalf("steps %+v", s)
+	}
+	for why, n := range s.UnknownBy {
+		if n != 4 || why == "" {
+			t.Errorf("%d unknown because %q", n, why)
+		}
+	}
+}
