@@ -74,6 +74,7 @@ type commands struct {
 		Prune   corpusPruneCmd `cmd:"" help:"Run the programs on a build and keep a smallest set with all their rewrites."`
 	} `cmd:"" help:"Collections of programs."`
 	Selftest selftestCmd `cmd:"" help:"Plant wrong rewrites into a build and count what the gate sees."`
+	Legal    legalCmd    `cmd:"" help:"Put legal changes into a build: the gate must let all of them through."`
 	Policy   struct {
 		Check policyCheckCmd `cmd:"" help:"Check policy files."`
 	} `cmd:"" help:"The project's own rules, passgate.yaml."`
