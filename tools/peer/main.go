@@ -30,6 +30,10 @@
 // compares the values that the reference interpreter and real builds compute:
 // see eval.go.
 //
+//	go run ./tools/peer steps (--xla DIR | --cases DIR) --build SPEC [--limit N]
+//
+// prints how many pass steps the reference judges: see steps.go.
+//
 // Two protos are equivalent when their canonical forms are the same bit for
 // bit. What the canonical form leaves out is printed with each report: see
 // ignored in canon.go. Modules with elided constants are counted apart: XLA
@@ -55,6 +59,9 @@ func main() {
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if len(args) > 0 && args[0] == "eval" {
 		return evalMain(ctx, args[1:], stdout, stderr)
+	}
+	if len(args) > 0 && args[0] == "steps" {
+		return stepsMain(ctx, args[1:], stdout, stderr)
 	}
 	if len(args) > 0 && args[0] == "worker" {
 		return workerMain(ctx, args[1:], stderr)
