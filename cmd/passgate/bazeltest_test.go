@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +17,29 @@ func TestBazelConventions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// A program that never ends, so that no machine is done before a timeout.
+	endless := filepath.Join(t.TempDir(), "endless.case")
+	if err := os.WriteFile(endless, []byte(`-- module.hlo --
+HloModule endless
+
+body {
+  ROOT x = s32[] parameter(0)
+}
+
+always {
+  y = s32[] parameter(0)
+  ROOT p = pred[] compare(y, y), direction=EQ
+}
+
+ENTRY e {
+  a = s32[] parameter(0)
+  ROOT w = s32[] while(a), condition=always, body=body
+}
+-- inputs --
+s32[] 1
+`), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	for _, row := range []struct {
 		name       string
 		env        []string
@@ -24,15 +48,16 @@ func TestBazelConventions(t *testing.T) {
 		log        string
 		xml        string // in test.xml; "" if there is none
 		infra      bool
+		cases      string // instead of the example
 	}{
-		{"the timeout is near", []string{"TEST_TIMEOUT=1"}, "xla-2026-06", "xla-2026-06", 3, "stopped before the test's timeout", "<skipped", false},
-		{"a shard without cases", []string{"TEST_TOTAL_SHARDS=2", "TEST_SHARD_INDEX=1"}, "xla-2026-06", "xla-2026-06", 0, "this shard has no case", `tests="0"`, false},
-		{"a shard that cannot be", []string{"TEST_TOTAL_SHARDS=2", "TEST_SHARD_INDEX=2"}, "xla-2026-06", "xla-2026-06", 2, "TEST_SHARD_INDEX", "", false},
-		{"a machine that fails", nil, "pip:no-such-plugin-anywhere==0.0", "xla-2026-06", 3, "no-such-plugin-anywhere", "", true},
+		{"the timeout is near", []string{"TEST_TIMEOUT=1"}, "xla-2026-06", "xla-2026-06", 3, "stopped before the test's timeout", "<skipped", false, endless},
+		{"a shard without cases", []string{"TEST_TOTAL_SHARDS=2", "TEST_SHARD_INDEX=1"}, "xla-2026-06", "xla-2026-06", 0, "this shard has no case", `tests="0"`, false, ""},
+		{"a shard that cannot be", []string{"TEST_TOTAL_SHARDS=2", "TEST_SHARD_INDEX=2"}, "xla-2026-06", "xla-2026-06", 2, "TEST_SHARD_INDEX", "", false, ""},
+		{"a machine that fails", nil, "pip:no-such-plugin-anywhere==0.0", "xla-2026-06", 3, "no-such-plugin-anywhere", "", true, ""},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			dir := t.TempDir()
-			cmd := exec.Command(os.Args[0], "bazel-test", "--base="+row.base, "--head="+row.head, "--cases="+example)
+			cmd := exec.Command(os.Args[0], "bazel-test", "--base="+row.base, "--head="+row.head, "--cases="+cmp.Or(row.cases, example))
 			cmd.Dir = dir
 			// The builds of catalogue names are in this machine's cache, which a real
 			// Bazel test, on plugin files, does not have.
