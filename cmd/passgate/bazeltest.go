@@ -50,7 +50,7 @@ func (c *bazelTestCmd) Run(a *app) error {
 		defer cancel()
 		inner.ctx = ctx
 	}
-	k := checkCmd{runFlags: c.runFlags, passesFlags: c.passesFlags, Base: c.Base, Head: c.Head, Cases: c.Cases, Passes: c.Passes, Budget: c.Budget, Probes: defaultProbes,
+	k := checkCmd{runFlags: c.runFlags, passesFlags: c.passesFlags, Base: c.Base, Head: c.Head, Cases: c.Cases, Passes: c.Passes, Budget: c.Budget, Probes: defaultProbes, replay: true,
 		Out: env("TEST_UNDECLARED_OUTPUTS_DIR")}
 	if k.Out == "" {
 		k.Out = filepath.Join(temp, "passgate-out")

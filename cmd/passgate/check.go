@@ -37,6 +37,8 @@ type checkCmd struct {
 	JSON   bool          `help:"Print one JSON object per case."`
 	// keep picks cases by name; nil keeps all.
 	keep func(name string) bool
+	// replay leaves out exploration, whatever the budget: the cases are all.
+	replay bool
 }
 
 func (c *checkCmd) Run(a *app) error {
@@ -99,7 +101,7 @@ func (c *checkCmd) run(a *app) (*gate.Result, error) {
 	if err := c.passesFlags.fill(a, c.buildFlags, &cfg); err != nil {
 		return nil, err
 	}
-	if len(aim.focus) > 0 && (c.Budget > 0 || c.MaxCases > 0 || len(c.Cases) == 0) {
+	if !c.replay && len(aim.focus) > 0 && (c.Budget > 0 || c.MaxCases > 0 || len(c.Cases) == 0) {
 		budget := c.Budget
 		if budget == 0 && c.MaxCases == 0 {
 			budget = exploreBudget
