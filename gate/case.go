@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,7 +87,7 @@ func (r *run) work(ctx context.Context, c *fuzz.Case) caseReport {
 		report.result.Outcome, report.result.Base, report.result.Head, report.result.Detail = o, b, b, detail
 		return report
 	}
-	if why := runnable(c); why != "" {
+	if why := cmp.Or(runnable(c), movable(c)); why != "" {
 		return stop(CaseUnsupported, Unsupported, why)
 	}
 	k := &caseRun{run: r, c: c}
@@ -539,6 +540,9 @@ func (k *caseRun) summarise(report *caseReport, why string) {
 	switch {
 	case len(report.findings) > 0:
 		res.Outcome, res.Finding = CaseFinding, report.findings[0].ID
+		if res.Detail == "" {
+			res.Detail = report.findings[0].brief()
+		}
 	case lost != "":
 		res.Outcome = CaseInfrastructure
 		res.Detail = appendDetail(res.Detail, lost)

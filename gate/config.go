@@ -44,6 +44,8 @@ type Config struct {
 	Shard, Shards int
 	// Passes are the passes in focus; none means that no pass is looked for.
 	Passes []Focus
+	// NoPass says that a change was given and reaches no pass: the reasons name it.
+	NoPass bool
 	// Steps counts the pass steps in a directory of per-pass dumps. Required
 	// with Passes.
 	Steps func(dir string) ([]Step, error)

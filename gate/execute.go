@@ -111,6 +111,33 @@ func runnable(c *fuzz.Case) string {
 	return ""
 }
 
+// movable says why the arrays of a case cannot pass between host and build; ""
+// if they can. Real builds pack 1-bit integers for the host, eight in a byte
+// (PackIntN in xla/util.h), while the code that they emit for CPUs keeps one in
+// a byte and so reads and writes behind the buffer: no value of theirs counts.
+func movable(c *fuzz.Case) string {
+	if c.Module == nil {
+		return ""
+	}
+	bit := func(s *hlo.Shape) (hlo.PrimitiveType, bool) {
+		for _, l := range s.Leaves() {
+			if l.Type == hlo.S1 || l.Type == hlo.U1 {
+				return l.Type, true
+			}
+		}
+		return 0, false
+	}
+	for i, p := range c.Params() {
+		if t, yes := bit(p); yes {
+			return fmt.Sprintf("parameter %d has type %s: builds pack it in bits and read it in bytes", i, t)
+		}
+	}
+	if t, yes := bit(c.Module.Entry.Root.Shape); yes {
+		return fmt.Sprintf("the result holds %s: builds write it in bytes and pack it in bits", t)
+	}
+	return ""
+}
+
 // executor runs requests of one build, one method per process policy.
 type executor struct {
 	do    func(context.Context, *builds.Build, worker.Request) worker.Outcome

@@ -64,6 +64,23 @@ func finish(c *fuzz.Case, streams []*asked, found []observedFinding) []Finding {
 	return out
 }
 
+// brief is the finding in one line: "miscompile, new, by pipeline/3/pass: output
+// 0[2] is 7, legal {6}".
+func (f *Finding) brief() string {
+	s := fmt.Sprintf("%s, %s", f.Class, f.Status)
+	if f.Pass != nil {
+		s += ", by " + f.Pass.String()
+	}
+	if f.Output == "" || f.First.Legal == "" {
+		return s
+	}
+	got := f.First.Head
+	if f.Status == Fixed {
+		got = f.First.Base
+	}
+	return fmt.Sprintf("%s: output %s%v is %s, legal %s", s, f.Output, f.First.At, got, f.First.Legal)
+}
+
 // reducedKey tells the findings of one case apart.
 func (f *Finding) reducedKey() string {
 	pass := ""

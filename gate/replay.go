@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -50,7 +51,11 @@ type ReplayedOutput struct {
 // cfg it uses Runner, Now, Seed, Timeout and Reference.
 func Replay(ctx context.Context, cfg Config, b *builds.Build, c *fuzz.Case) Replayed {
 	out := Replayed{Case: c.Name, Build: b.Spec.String(), Outcome: Skipped}
-	if why := runnable(c); why != "" {
+	why := runnable(c)
+	if !cfg.passesOnly() {
+		why = cmp.Or(why, movable(c))
+	}
+	if why != "" {
 		out.Outcome, out.Detail = Unsupported, why
 		return out
 	}
@@ -66,7 +71,7 @@ func Replay(ctx context.Context, cfg Config, b *builds.Build, c *fuzz.Case) Repl
 	if streams[0].Name == fuzz.OwnStream {
 		streams = streams[:1]
 	}
-	why := k.ask(ctx, streams, &caseReport{})
+	why = k.ask(ctx, streams, &caseReport{})
 	out.Detail = why
 	if cfg.passesOnly() {
 		if c.Module == nil {

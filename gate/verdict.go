@@ -76,6 +76,9 @@ func (r *run) decide(res *Result, reports []caseReport, interrupted bool) {
 	if len(res.Passes) > 0 && fired > 0 {
 		say("passes in focus changed programs %d times", fired)
 	}
+	if r.cfg.NoPass {
+		say("the change reaches no pass")
+	}
 	if t.Skipped > 0 && !interrupted {
 		say("%s skipped", plural(t.Skipped, "case"))
 	}

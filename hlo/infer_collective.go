@@ -20,7 +20,9 @@ const (
 )
 
 // groupMode is how a collective forms its groups: by channel id and
-// use_global_device_ids, which must not be set without a channel.
+// use_global_device_ids, which must not be set without a channel. Channel 0 is
+// none: XLA's text parser keeps it, but the wire cannot say it, and what a build
+// reads from the wire has no channel then (HloInstruction::CreateFromProto).
 func (in *Instruction) groupMode() (int, error) {
 	channel := in.Attr.GetChannelId() > 0
 	switch in.Op {
@@ -32,7 +34,7 @@ func (in *Instruction) groupMode() (int, error) {
 	}
 	switch {
 	case !channel && in.Attr.GetUseGlobalDeviceIds():
-		return 0, fmt.Errorf("%v has use_global_device_ids without a channel_id", in.Op)
+		return 0, fmt.Errorf("%v has use_global_device_ids without a channel_id above 0", in.Op)
 	case !channel:
 		return crossReplica, nil
 	case in.Attr.GetUseGlobalDeviceIds():

@@ -641,6 +641,34 @@ func (v *verifier) entryLayout() {
 	}
 }
 
+// mustAlias checks that an output that has to share the buffer of a parameter
+// has its shape, layout and memory space in the entry layout
+// (VerifyEntryComputationLayout of hlo_verifier.cc). Where the module has no
+// entry layout, the entry computation's shapes stand for it.
+func (v *verifier) mustAlias(e *hlopb.HloInputOutputAliasProto_AliasEntryProto) {
+	if e.GetKind() != hlopb.Kind_MUST_ALIAS {
+		return
+	}
+	param, result := v.m.Entry.Params()[e.GetParameterNumber()].Shape, v.m.Entry.Root.Shape
+	if l := v.m.EntryLayout; l != nil && len(l.Params) > int(e.GetParameterNumber()) {
+		param, result = l.Params[e.GetParameterNumber()], l.Result
+	}
+	p, r := param.subshape(e.GetParameterShapeIndex()), result.subshape(e.GetOutputShapeIndex())
+	if p == nil || r == nil || !p.IsArray() || !r.IsArray() {
+		return // reported elsewhere
+	}
+	space := func(s *Shape) int64 {
+		if s.Layout == nil {
+			return 0
+		}
+		return s.Layout.MemorySpace
+	}
+	if !p.sameArray(r) || space(p) != space(r) {
+		v.report(nil, nil, RuleAlias, "output %v, %s, must alias parameter %d %v, %s: want the same shape, layout and memory space",
+			e.GetOutputShapeIndex(), r.text(), e.GetParameterNumber(), e.GetParameterShapeIndex(), p.text())
+	}
+}
+
 func (v *verifier) aliases() {
 	bad := func(format string, args ...any) { v.report(nil, nil, RuleAlias, format, args...) }
 	params := v.m.Entry.Params()
@@ -663,6 +691,7 @@ func (v *verifier) aliases() {
 		if s := v.m.Entry.Root.Shape.subshape(e.GetOutputShapeIndex()); s == nil || !s.IsArray() {
 			bad("input_output_alias names output %v, which is no array", e.GetOutputShapeIndex())
 		}
+		v.mustAlias(e)
 		out := fmt.Sprint(e.GetOutputShapeIndex())
 		if outputs[out] {
 			bad("input_output_alias names output %s twice", out)

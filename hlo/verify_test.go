@@ -352,6 +352,13 @@ ENTRY e { ROOT p = f32[4] parameter(0) }`},
 ENTRY e { ROOT p = f32[4] parameter(0) }`},
 		{RuleAlias, "names parameter 1 of 1", `HloModule m, input_output_alias={ {}: (1, {}) }
 ENTRY e { ROOT p = f32[4] parameter(0) }`},
+		{RuleAlias, "must alias parameter 0 []", `HloModule m, input_output_alias={ {}: (0, {}, must-alias) }, entry_computation_layout={(f32[4,2]{1,0})->f32[4,2]{0,1}}
+ENTRY e { ROOT p = f32[4,2] parameter(0) }`},
+		{RuleAlias, "must alias parameter 0 []", `HloModule m, input_output_alias={ {}: (0, {}, must-alias) }, entry_computation_layout={(f32[4]{0:S(1)})->f32[4]{0}}
+ENTRY e { ROOT p = f32[4] parameter(0) }`},
+		{RuleAlias, "must alias parameter 0 []", `HloModule m, input_output_alias={ {}: (0, {}, must-alias) }
+ENTRY e { p = f32[4] parameter(0)
+ ROOT c = s32[4] convert(p) }`},
 		{RuleAlias, "names parameter 0 [] twice", `HloModule m, input_output_alias={ {0}: (0, {}), {1}: (0, {}) }
 ENTRY e { p = f32[4] parameter(0)
  ROOT t = (f32[4], f32[4]) tuple(p, p) }`},

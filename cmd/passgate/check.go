@@ -74,7 +74,7 @@ func (c *checkCmd) run(a *app) (*gate.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg.Passes = aim.focus
+	cfg.Passes, cfg.NoPass = aim.focus, aim.changed && len(aim.focus) == 0
 	if len(c.Cases) == 0 && len(aim.focus) == 0 {
 		return nil, usagef("want --cases, or a change to explore for: --diff, --changed-files, --from or --passes")
 	}

@@ -31,6 +31,7 @@ type exploreFlags struct {
 
 // target is what to explore for.
 type target struct {
+	changed bool // a change was given, whatever it reaches
 	focus   []gate.Focus
 	changes passes.Plan
 	execute string // why every program must run, "" if not
@@ -56,6 +57,7 @@ func (f changeFlags) targeted(a *app, names []string) (target, error) {
 		return out, err
 	}
 	if ok {
+		out.changed = true
 		out.changes = passes.Affected(changes)
 		for _, f := range out.changes.Focus {
 			out.focus = append(out.focus, gate.Focus{Name: f.Pass.Name, Weight: f.Weight, Reason: f.Reason, Matches: f.Pass.Matches})

@@ -17,7 +17,9 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
 
 	"github.com/passgate/passgate/hlo"
 )
@@ -225,7 +227,12 @@ func Parse(file string, data []byte) (*Policy, error) {
 	if len(data) > maxFile {
 		return nil, &Error{file, 1, 1, fmt.Sprintf("the file has %d bytes, more than %d", len(data), maxFile)}
 	}
-	tree, err := parser.ParseBytes(data, 0)
+	tokens := lexer.Tokenize(string(data))
+	if e := bounded(tokens); e != nil {
+		e.File = file
+		return nil, e
+	}
+	tree, err := parser.Parse(tokens, 0)
 	if err != nil {
 		return nil, located(file, err)
 	}
@@ -248,6 +255,42 @@ func Parse(file string, data []byte) (*Policy, error) {
 		return nil, e
 	}
 	return p, nil
+}
+
+// maxNesting bounds the lists and maps of a policy inside each other; its own
+// keys nest four deep.
+const maxNesting = 32
+
+// bounded refuses what costs the YAML library far more time than its size
+// tells: deep nesting, in which the parser is quadratic, and aliases, which
+// stand for exponentially many values. nil if the tokens hold neither.
+func bounded(tokens token.Tokens) *Error {
+	flow, indents := 0, []int(nil)
+	for _, t := range tokens {
+		switch t.Type {
+		case token.AliasType, token.AnchorType:
+			return &Error{Line: t.Position.Line, Column: t.Position.Column, Reason: "anchors and aliases are not read; write the values out"}
+		case token.SequenceStartType, token.MappingStartType:
+			flow++
+		case token.SequenceEndType, token.MappingEndType:
+			flow--
+		case token.SequenceEntryType, token.MappingKeyType, token.StringType:
+			if flow > 0 {
+				continue
+			}
+			// A block is open until something stands left of it.
+			for len(indents) > 0 && indents[len(indents)-1] > t.Position.Column {
+				indents = indents[:len(indents)-1]
+			}
+			if starts := t.Type != token.StringType || t.Next != nil && t.Next.Type == token.MappingValueType; starts && (len(indents) == 0 || indents[len(indents)-1] < t.Position.Column) {
+				indents = append(indents, t.Position.Column)
+			}
+		}
+		if flow+len(indents) > maxNesting {
+			return &Error{Line: t.Position.Line, Column: t.Position.Column, Reason: fmt.Sprintf("nested more than %d deep", maxNesting)}
+		}
+	}
+	return nil
 }
 
 // located is the place that the YAML library gives an error.

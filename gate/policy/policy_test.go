@@ -89,6 +89,9 @@ var bad = []struct {
 	{"no mapping", "- 1\n", 1, 1, "want keys", false},
 	{"empty", "", 1, 1, "empty", false},
 	{"two documents", "version: 1\n---\nversion: 1\n", 1, 1, "one document", true},
+	{"alias", "version: 1\nblock: &b [crash]\ncontested: *b\n", 2, 8, "anchors and aliases", true},
+	{"deep list", "version: 1\nblock: " + strings.Repeat("[", 100) + "\n", 2, 39, "nested more than 32", true},
+	{"deep block", "version: 1\nblock:\n  " + strings.Repeat("- ", 100) + "\n", 3, 65, "nested more than 32", true},
 	{"no YAML", "version: [1\n", 1, 10, "", true},
 }
 

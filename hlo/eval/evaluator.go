@@ -45,7 +45,7 @@ type Unsupported struct {
 }
 
 func (u *Unsupported) Error() string {
-	s := fmt.Sprintf("unsupported: %v (%%%s)", u.Op, u.Instruction)
+	s := fmt.Sprintf("cannot evaluate %v (%%%s)", u.Op, u.Instruction)
 	if u.Detail != "" {
 		s += ": " + u.Detail
 	}
