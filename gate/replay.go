@@ -51,6 +51,8 @@ type ReplayedOutput struct {
 // cfg it uses Runner, Now, Seed, Timeout and Reference.
 func Replay(ctx context.Context, cfg Config, b *builds.Build, c *fuzz.Case) Replayed {
 	out := Replayed{Case: c.Name, Build: b.Spec.String(), Outcome: Skipped}
+	b = poisoned(b)
+	cfg.Base, cfg.Head = b, b
 	why := runnable(c)
 	if !cfg.passesOnly() {
 		why = cmp.Or(why, movable(c))
@@ -59,8 +61,6 @@ func Replay(ctx context.Context, cfg Config, b *builds.Build, c *fuzz.Case) Repl
 		out.Outcome, out.Detail = Unsupported, why
 		return out
 	}
-	b = poisoned(b)
-	cfg.Base, cfg.Head = b, b
 	k := &caseRun{run: newRun(cfg), c: c}
 	var err error
 	if k.base, err = encode(c); err != nil {
