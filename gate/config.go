@@ -70,6 +70,10 @@ type Config struct {
 	// NoCut leaves programs whole that the reference knows too little of; without
 	// it they are judged in pieces as well.
 	NoCut bool
+	// CutLimit is the number of instructions of the largest program that is
+	// judged in pieces; 0 is no limit. Every pass step and every kernel of a
+	// program is evaluated, so the work grows with the square of its size.
+	CutLimit int
 	// PassesOnly compiles programs up to code generation and judges the pass
 	// steps; nothing is executed. Compile-only builds are always used so.
 	PassesOnly bool

@@ -135,6 +135,10 @@ func (k *caseRun) cut(ctx context.Context, answers []answer, found []observedFin
 	if c.asked == nil {
 		return nil, nil
 	}
+	if n, limit := k.c.Module.NumInstructions(), k.run.cfg.CutLimit; limit > 0 && n > limit {
+		c.counts.Reasons = []string{fmt.Sprintf("not cut: more than %d instructions", limit)}
+		return nil, c.counts
+	}
 	trail, err := k.passTrail(ctx, k.run.cfg.Runner, head, k.c.Module, false)
 	if err != nil || !trail.Complete() {
 		return nil, nil

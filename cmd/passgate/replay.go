@@ -18,6 +18,7 @@ const maxShown = 300
 type replayCmd struct {
 	runFlags
 	PassesOnly bool     `help:"Compile up to code generation and judge every pass step; execute nothing. Compile-only builds are always used so."`
+	CutLimit   int      `help:"Largest program, in instructions, that is judged in pieces; 0 is no limit." default:"500" placeholder:"N"`
 	Build      []string `help:"Build to run on; may be given several times." required:"" placeholder:"SPEC" sep:"none"`
 	Cases      []string `arg:"" name:"case" help:"Files or directories of cases."`
 	JSON       bool     `help:"Print one JSON object per case and build."`
@@ -40,7 +41,7 @@ func (c *replayCmd) Run(a *app) error {
 		return err
 	}
 	defer pool.Close()
-	cfg := gate.Config{Runner: pool, Now: a.now, Seed: c.Seed, Timeout: c.Timeout, PassesOnly: c.PassesOnly}
+	cfg := gate.Config{Runner: pool, Now: a.now, Seed: c.Seed, Timeout: c.Timeout, PassesOnly: c.PassesOnly, CutLimit: c.CutLimit}
 	for _, k := range cases {
 		for _, b := range found {
 			r := gate.Replay(a.ctx, cfg, b, k)
