@@ -136,7 +136,7 @@ func (r *run) explore(ctx context.Context, start time.Time, res *Result) []caseR
 		for i, e := range results {
 			outcomes[i] = e.outcome
 			sum.add(e)
-			r.countFirings(res, e)
+			r.countFirings(res, e.fired)
 			if e.suspicious == "" {
 				continue
 			}
@@ -180,23 +180,6 @@ func (s *ExplorationResult) add(e explored) {
 	}{{e.outcome.Refused, &s.Refused}, {len(e.outcome.Fired) > 0, &s.Fired}, {e.identical, &s.Identical}, {e.executed, &s.Executed}, {e.unjudged, &s.Unjudged}, {e.lost, &s.Lost}} {
 		if c.is {
 			*c.n++
-		}
-	}
-}
-
-// countFirings adds the firings of one program to the passes in focus.
-func (r *run) countFirings(res *Result, e explored) {
-	for i, f := range r.cfg.Passes {
-		p, fired := &res.Passes[i], false
-		for name, n := range e.fired {
-			if f.Matches(name) {
-				p.Ran += n.ran
-				p.Fired += n.fired
-				fired = fired || n.fired > 0
-			}
-		}
-		if fired {
-			p.Cases++
 		}
 	}
 }

@@ -193,19 +193,7 @@ func (r *run) summarise(res *Result, reports []caseReport) {
 		for i := range dropped {
 			maps.Copy(dropped[i], k.dropped[i])
 		}
-		for i, f := range r.cfg.Passes {
-			p, fired := &res.Passes[i], false
-			for name, n := range k.steps {
-				if f.Matches(name) {
-					p.Ran += n.ran
-					p.Fired += n.fired
-					fired = fired || n.fired > 0
-				}
-			}
-			if fired {
-				p.Cases++
-			}
-		}
+		r.countFirings(res, k.steps)
 		res.Cases = append(res.Cases, k.result)
 		res.Findings = append(res.Findings, k.findings...)
 	}
@@ -219,4 +207,21 @@ func (r *run) summarise(res *Result, reports []caseReport) {
 	slices.SortStableFunc(res.Findings, func(a, b Finding) int { return a.gravity() - b.gravity() })
 	res.Base.Dropped = slices.Sorted(maps.Keys(dropped[0]))
 	res.Head.Dropped = slices.Sorted(maps.Keys(dropped[1]))
+}
+
+// countFirings adds the pass steps of one program to the passes in focus.
+func (r *run) countFirings(res *Result, steps map[string]stepCount) {
+	for i, f := range r.cfg.Passes {
+		p, fired := &res.Passes[i], false
+		for name, n := range steps {
+			if f.Matches(name) {
+				p.Ran += n.ran
+				p.Fired += n.fired
+				fired = fired || n.fired > 0
+			}
+		}
+		if fired {
+			p.Cases++
+		}
+	}
 }
