@@ -11,6 +11,7 @@ import (
 	"github.com/passgate/passgate/hlo"
 	"github.com/passgate/passgate/xla/builds"
 	"github.com/passgate/passgate/xla/worker"
+	"github.com/passgate/passgate/xla/worker/workertest"
 )
 
 // deepCase is a program of depth layers in which errors grow tenfold per layer:
@@ -77,7 +78,7 @@ func (p planter) DoFresh(ctx context.Context, b *builds.Build, r worker.Request)
 // is found, named, and blocks; a right build raises no alarm.
 func TestCut(t *testing.T) {
 	t.Parallel()
-	pool, found := realBuilds(t, "xla-2026-06", "jax-0.11.2")
+	pool, found := workertest.Open(t, 2, "xla-2026-06", "jax-0.11.2")
 	base, head := found[0], found[1]
 	for _, tc := range []struct {
 		name    string

@@ -1,7 +1,6 @@
 package gate
 
 import (
-	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -13,47 +12,11 @@ import (
 	"github.com/passgate/passgate/hlo"
 	"github.com/passgate/passgate/hlo/eval"
 	"github.com/passgate/passgate/triage"
-	"github.com/passgate/passgate/xla/builds"
 	"github.com/passgate/passgate/xla/worker"
+	"github.com/passgate/passgate/xla/worker/workertest"
 )
 
-// TestMain lets the test binary be its own worker.
-func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "worker" {
-		if err := worker.Main(context.Background(), os.Stdin, os.Stdout, os.Args[2:]); err != nil {
-			os.Exit(1)
-		}
-		return
-	}
-	os.Exit(m.Run())
-}
-
-// realBuilds gives a pool and the builds of the specs.
-func realBuilds(t *testing.T, specs ...string) (*worker.Pool, []*builds.Build) {
-	t.Helper()
-	store, err := builds.NewStore(builds.Config{Environ: os.Environ()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out []*builds.Build
-	for _, text := range specs {
-		spec, err := builds.Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := store.Fetch(t.Context(), spec)
-		if err != nil {
-			t.Fatal(err)
-		}
-		out = append(out, b)
-	}
-	pool, err := worker.NewPool(worker.Config{Command: []string{os.Args[0], "worker"}, Workers: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { pool.Close() })
-	return pool, out
-}
+func TestMain(m *testing.M) { workertest.Main(m) }
 
 func exampleCase(t *testing.T, name string) *fuzz.Case {
 	t.Helper()
@@ -73,7 +36,7 @@ func exampleCase(t *testing.T, name string) *fuzz.Case {
 // and the instruction.
 func TestInvestigate(t *testing.T) {
 	t.Parallel()
-	pool, found := realBuilds(t, "xla-2026-06", "jax-0.11.2")
+	pool, found := workertest.Open(t, 2, "xla-2026-06", "jax-0.11.2")
 	for _, tc := range []struct {
 		name, build string
 		level       Level
@@ -124,7 +87,7 @@ func TestInvestigate(t *testing.T) {
 // holds the first fault only.
 func TestReduceKeepsTheGuiltyStep(t *testing.T) {
 	t.Parallel()
-	pool, found := realBuilds(t, "jax-0.11.2")
+	pool, found := workertest.Open(t, 2, "jax-0.11.2")
 	const text = `HloModule padded
 
 ENTRY e {
@@ -169,7 +132,7 @@ ENTRY e {
 // step and at no other, and the location is the planted instruction.
 func TestValidatePlantedStep(t *testing.T) {
 	t.Parallel()
-	pool, found := realBuilds(t, "jax-0.11.2")
+	pool, found := workertest.Open(t, 2, "jax-0.11.2")
 	c := exampleCase(t, "softmax")
 	data, err := hlo.MarshalModule(c.Module)
 	if err != nil {

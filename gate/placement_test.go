@@ -11,13 +11,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/passgate/passgate/fuzz"
+	"github.com/passgate/passgate/xla/worker/workertest"
 )
 
 // TestRunOnRealBuilds looks at what a run says beside its findings: the nature of
 // a fault in memory, legal differences, the null, and that nothing depends on
 // the number of workers.
 func TestRunOnRealBuilds(t *testing.T) {
-	pool, b := realBuilds(t, "xla-2026-06", "jax-0.11.2")
+	pool, b := workertest.Open(t, 2, "xla-2026-06", "jax-0.11.2")
 	tanh, err := fuzz.ReadCase("tanh.case", []byte("-- module.hlo --\nHloModule m\nENTRY e {\n  x = f32[9] parameter(0)\n  ROOT r = f32[9] tanh(x)\n}\n-- inputs --\nrandom f32[9] seed=1\n"))
 	if err != nil {
 		t.Fatal(err)

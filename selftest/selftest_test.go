@@ -1,7 +1,6 @@
 package selftest_test
 
 import (
-	"context"
 	"math"
 	"os"
 	"slices"
@@ -16,42 +15,15 @@ import (
 	"github.com/passgate/passgate/triage"
 	"github.com/passgate/passgate/xla/builds"
 	"github.com/passgate/passgate/xla/worker"
+	"github.com/passgate/passgate/xla/worker/workertest"
 )
 
-func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "worker" {
-		if err := worker.Main(context.Background(), os.Stdin, os.Stdout, os.Args[2:]); err != nil {
-			os.Exit(1)
-		}
-		return
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { workertest.Main(m) }
 
 func realBuild(t *testing.T, spec string) (*worker.Pool, *builds.Build) {
 	t.Helper()
-	store, err := builds.NewStore(builds.Config{Environ: os.Environ()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := builds.Parse(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := store.Fetch(t.Context(), s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool, err := worker.NewPool(worker.Config{Command: []string{os.Args[0], "worker"}, Workers: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := pool.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return pool, b
+	pool, b := workertest.Open(t, 2, spec)
+	return pool, b[0]
 }
 
 func readCase(t *testing.T, text string) *fuzz.Case {

@@ -15,18 +15,10 @@ import (
 	"github.com/passgate/passgate/xla/builds"
 	"github.com/passgate/passgate/xla/pjrt"
 	"github.com/passgate/passgate/xla/worker"
+	"github.com/passgate/passgate/xla/worker/workertest"
 )
 
-// TestMain lets the test binary be its own worker.
-func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "worker" {
-		if err := worker.Main(context.Background(), os.Stdin, os.Stdout, os.Args[2:]); err != nil {
-			os.Exit(1)
-		}
-		return
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { workertest.Main(m) }
 
 func exampleCases(t *testing.T) []*fuzz.Case {
 	t.Helper()

@@ -1,48 +1,21 @@
 package legal_test
 
 import (
-	"context"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/passgate/passgate/gate/legal"
 	"github.com/passgate/passgate/hlo"
-	"github.com/passgate/passgate/xla/builds"
-	"github.com/passgate/passgate/xla/worker"
+	"github.com/passgate/passgate/xla/worker/workertest"
 )
 
-func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "worker" {
-		if err := worker.Main(context.Background(), os.Stdin, os.Stdout, os.Args[2:]); err != nil {
-			os.Exit(1)
-		}
-		return
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { workertest.Main(m) }
 
 func run(t *testing.T, spec string, changes []legal.Change) *legal.Result {
 	t.Helper()
-	store, err := builds.NewStore(builds.Config{Environ: os.Environ()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := builds.Parse(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := store.Fetch(t.Context(), s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool, err := worker.NewPool(worker.Config{Command: []string{os.Args[0], "worker"}, Workers: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { pool.Close() })
-	res, err := legal.Run(t.Context(), legal.Config{Build: b, Runner: pool, Now: time.Now, Seed: 1, Workers: 2}, changes)
+	pool, b := workertest.Open(t, 2, spec)
+	res, err := legal.Run(t.Context(), legal.Config{Build: b[0], Runner: pool, Now: time.Now, Seed: 1, Workers: 2}, changes)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package memory_test
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -18,17 +17,10 @@ import (
 	"github.com/passgate/passgate/hlo/hlopb"
 	"github.com/passgate/passgate/xla/builds"
 	"github.com/passgate/passgate/xla/worker"
+	"github.com/passgate/passgate/xla/worker/workertest"
 )
 
-func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "worker" {
-		if err := worker.Main(context.Background(), os.Stdin, os.Stdout, os.Args[2:]); err != nil {
-			os.Exit(1)
-		}
-		return
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { workertest.Main(m) }
 
 // compiler is a real build that shows its buffer assignments.
 type compiler struct {
@@ -38,24 +30,8 @@ type compiler struct {
 
 func newCompiler(t *testing.T, spec string) *compiler {
 	t.Helper()
-	store, err := builds.NewStore(builds.Config{Environ: os.Environ()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := builds.Parse(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := store.Fetch(t.Context(), s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool, err := worker.NewPool(worker.Config{Command: []string{os.Args[0], "worker"}, Workers: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { pool.Close() })
-	return &compiler{pool, b}
+	pool, b := workertest.Open(t, 1, spec)
+	return &compiler{pool, b[0]}
 }
 
 // assign compiles a module and reads the buffer assignment; nil if the build
