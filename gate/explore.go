@@ -263,7 +263,7 @@ func (k *caseRun) screenPasses(ctx context.Context) (out explored) {
 			sets = append(sets, values(a.Inputs))
 		}
 	}
-	both := k.examine(ctx, k.run.cfg.Runner, k.c.Module, sets, -1)
+	both := k.examine(ctx, k.run.cfg.Runner, k.c.Module, sets, -1, passOptions)
 	if ctx.Err() != nil {
 		return out
 	}

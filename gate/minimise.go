@@ -22,11 +22,13 @@ func (k *caseRun) minimise(ctx context.Context, f *observedFinding, probes int) 
 	if !ok || k.c.Module == nil {
 		return
 	}
-	fails := k.stillFails(f)
+	whole := triage.Program{Module: k.c.Module, Inputs: q.Inputs}
+	limit := probeLimit(ctx, whole)
+	fails := k.stillFails(f, limit)
 	if k.run.cfg.passesOnly() {
-		fails = k.passStillFails(f)
+		fails = k.passStillFails(f, limit)
 	}
-	small := triage.Reduce(ctx, triage.Program{Module: k.c.Module, Inputs: q.Inputs}, fails, probes)
+	small := triage.Reduce(ctx, whole, fails, probes)
 	if small.Module == k.c.Module {
 		return
 	}
@@ -38,9 +40,28 @@ func (k *caseRun) minimise(ctx context.Context, f *observedFinding, probes int) 
 	f.reduced = c
 }
 
+// probeLimit is the step limit of the reference for programs made from p: what
+// p itself takes, a few times over. A change that takes more has made a loop
+// that does not end, and is no smaller program whatever it shows.
+func probeLimit(ctx context.Context, p triage.Program) int64 {
+	e := eval.NewEvaluator(ctx, eval.Options{Bounds: true})
+	if _, err := e.RunComputation(p.Module.Entry, values(p.Inputs)); err != nil {
+		return 0 // nothing is known: the default
+	}
+	return max(minProbeSteps, probeFactor*e.Steps())
+}
+
+// Room for the wrong side of a finding, whose loops may take more trips than
+// the right ones, and for what layouts, copies and padding add to a state
+// behind the passes.
+const (
+	probeFactor   = 8
+	minProbeSteps = 1 << 12
+)
+
 // stillFails holds a smaller program to what the finding is: class, status,
 // and the guilty step.
-func (k *caseRun) stillFails(f *observedFinding) triage.Fails {
+func (k *caseRun) stillFails(f *observedFinding, limit int64) triage.Fails {
 	return func(ctx context.Context, p triage.Program) bool {
 		data, err := hlo.MarshalModule(p.Module)
 		if err != nil {
@@ -50,7 +71,7 @@ func (k *caseRun) stillFails(f *observedFinding) triage.Fails {
 		r.RepeatFor = 0
 		r.Program, r.Inputs = data, [][]worker.Array{arguments(p.Inputs)}
 		q := question{stream: f.Stream, flags: f.Flags, firm: k.run.firm}
-		if q.reference, err = k.run.reference(ctx, p.Module, p.Inputs, eval.Options{ExcessPrecision: f.Flags == DefaultFlags}); err != nil {
+		if q.reference, err = k.run.reference(ctx, p.Module, p.Inputs, eval.Options{MaxSteps: limit, ExcessPrecision: f.Flags == DefaultFlags}); err != nil {
 			return false
 		}
 		base, _ := k.pooled(k.run.cfg.Base).execute(ctx, r)
@@ -74,7 +95,7 @@ func (k *caseRun) stillFails(f *observedFinding) triage.Fails {
 		for i, l := range p.Inputs {
 			args[i] = eval.FromLiteral(l)
 		}
-		v, err := trail.Validate(ctx, [][]*eval.Value{args}, eval.Options{Bounds: true, ExcessPrecision: f.Flags == DefaultFlags})
+		v, err := trail.Validate(ctx, [][]*eval.Value{args}, eval.Options{Bounds: true, MaxSteps: limit, ExcessPrecision: f.Flags == DefaultFlags})
 		if err != nil {
 			return false
 		}

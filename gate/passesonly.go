@@ -154,8 +154,9 @@ func (k *caseRun) passTrail(ctx context.Context, c triage.Compiler, b *builds.Bu
 }
 
 // examine compiles the program on both builds and validates every pass step.
-// own is the index of the case's own inputs in sets, -1 if it is none of them.
-func (k *caseRun) examine(ctx context.Context, c triage.Compiler, m *hlo.Module, sets [][]*eval.Value, own int) (both [2]passSide) {
+// own is the index of the case's own inputs in sets, which o's step limit does
+// not bind; -1 if it is none of them.
+func (k *caseRun) examine(ctx context.Context, c triage.Compiler, m *hlo.Module, sets [][]*eval.Value, own int, o eval.Options) (both [2]passSide) {
 	var wg sync.WaitGroup
 	for i, b := range []*builds.Build{k.run.cfg.Base, k.run.cfg.Head} {
 		both[i].build = b
@@ -192,7 +193,7 @@ func (k *caseRun) examine(ctx context.Context, c triage.Compiler, m *hlo.Module,
 			continue
 		}
 		var err error
-		if p.validation, err = p.trail.ValidateKnown(ctx, sets, passOptions, known, own); p.validation == nil {
+		if p.validation, err = p.trail.ValidateKnown(ctx, sets, o, known, own); p.validation == nil {
 			p.unjudged = err.Error()
 			continue
 		}
@@ -288,7 +289,7 @@ func (r *run) workPasses(ctx context.Context, c *fuzz.Case) caseReport {
 	}
 	k.unable = why
 	streams, sets := k.passSets()
-	both := k.examine(ctx, r.cfg.Runner, c.Module, sets, ownOf(streams))
+	both := k.examine(ctx, r.cfg.Runner, c.Module, sets, ownOf(streams), passOptions)
 	if ctx.Err() != nil {
 		return stop(CaseSkipped, Skipped, "interrupted")
 	}
@@ -530,7 +531,7 @@ func (k *caseRun) confirmPasses(ctx context.Context, f *observedFinding) {
 	}
 	headBad, baseBad := 0, 0
 	for range confirmations {
-		both := k.examine(ctx, fresher{k.run.cfg.Runner}, k.c.Module, sets, ownFirst(f.Stream))
+		both := k.examine(ctx, fresher{k.run.cfg.Runner}, k.c.Module, sets, ownFirst(f.Stream), passOptions)
 		for i, bad := range []*int{&baseBad, &headBad} {
 			p := &both[i]
 			if p.side.behaviour == Infrastructure {
@@ -554,9 +555,13 @@ func (k *caseRun) confirmPasses(ctx context.Context, f *observedFinding) {
 // passStillFails holds a smaller program to what the finding is: the same pass
 // guilty on the same side, the other side clean if it was, and of the same
 // class.
-func (k *caseRun) passStillFails(f *observedFinding) triage.Fails {
+func (k *caseRun) passStillFails(f *observedFinding, limit int64) triage.Fails {
+	o := passLimits(f.Stream)
+	if limit > 0 {
+		o.MaxSteps = limit
+	}
 	return func(ctx context.Context, p triage.Program) bool {
-		both := k.examine(ctx, k.run.cfg.Runner, p.Module, [][]*eval.Value{values(p.Inputs)}, ownFirst(f.Stream))
+		both := k.examine(ctx, k.run.cfg.Runner, p.Module, [][]*eval.Value{values(p.Inputs)}, -1, o)
 		base, head := &both[0], &both[1]
 		if f.Class == Crash || f.Class == Hang {
 			b := breakage(question{base: base.side, head: head.side}, base.side.behaviour, head.side.behaviour)
@@ -581,7 +586,7 @@ func (k *caseRun) passStillFails(f *observedFinding) triage.Fails {
 // investigatePasses is Investigate without execution.
 func (k *caseRun) investigatePasses(ctx context.Context, probes int) (*Finding, error) {
 	streams, sets := k.passSets()
-	both := k.examine(ctx, k.run.cfg.Runner, k.c.Module, sets, ownOf(streams))
+	both := k.examine(ctx, k.run.cfg.Runner, k.c.Module, sets, ownOf(streams), passOptions)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
@@ -606,7 +611,7 @@ func (k *caseRun) investigatePasses(ctx context.Context, probes int) (*Finding, 
 // replayPasses says what the passes of one build make of a case.
 func (k *caseRun) replayPasses(ctx context.Context, out *Replayed) {
 	streams, sets := k.passSets()
-	both := k.examine(ctx, k.run.cfg.Runner, k.c.Module, sets, ownOf(streams))
+	both := k.examine(ctx, k.run.cfg.Runner, k.c.Module, sets, ownOf(streams), passOptions)
 	p := &both[1]
 	for _, a := range k.asked {
 		b := p.behaviour(slices.Index(streams, a))

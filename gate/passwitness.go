@@ -41,7 +41,7 @@ func (k *caseRun) passWitness(ctx context.Context, found []observedFinding) []ob
 	if err != nil || v.Guilty() == nil {
 		return nil
 	}
-	both := k.examine(ctx, k.run.cfg.Runner, k.c.Module, sets, ownOf(streams))
+	both := k.examine(ctx, k.run.cfg.Runner, k.c.Module, sets, ownOf(streams), passOptions)
 	var out []observedFinding
 	for _, f := range k.passFindings(ctx, both, streams) {
 		known := slices.ContainsFunc(found, func(g observedFinding) bool { return g.Pass != nil && f.Pass != nil && g.Pass.Name == f.Pass.Name })

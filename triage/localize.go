@@ -3,6 +3,7 @@ package triage
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"github.com/passgate/passgate/hlo"
 	"github.com/passgate/passgate/hlo/eval"
@@ -40,13 +41,24 @@ func Localize(ctx context.Context, before, after *hlo.Module, args []*eval.Value
 		return nil, err
 	}
 	l := localizer{before, b, a, map[[2]*hlo.Instruction]bool{}}
-	// The first executed instruction that exists on both sides and changed.
+	// The first execution of an instruction that exists on both sides and
+	// changed: in a loop not always the one that was executed first.
+	var old, now *hlo.Instruction
+	first := never
 	for _, in := range a.order {
-		if old := b.byName[in.Name]; old != nil && old.Op == in.Op && l.differ(old, in) != nil {
-			return l.descend(old, in), nil
+		if a.times[in][0] >= first {
+			break
+		}
+		if x := b.byName[in.Name]; x != nil && x.Op == in.Op {
+			if _, when := l.differ(x, in); when < first {
+				old, now, first = x, in, when
+			}
 		}
 	}
-	if l.differ(before.Entry.Root, after.Entry.Root) != nil {
+	if now != nil {
+		return l.descend(old, now), nil
+	}
+	if d, _ := l.differ(before.Entry.Root, after.Entry.Root); d != nil {
 		return l.descend(before.Entry.Root, after.Entry.Root), nil
 	}
 	return nil, nil
@@ -57,7 +69,10 @@ func Localize(ctx context.Context, before, after *hlo.Module, args []*eval.Value
 type recording struct {
 	values map[*hlo.Instruction]*eval.Value
 	// later are the values of the executions behind the first, in loops.
-	later  map[*hlo.Instruction][]*eval.Value
+	later map[*hlo.Instruction][]*eval.Value
+	// times number the executions of all instructions in order: those of each
+	// instruction whose values are kept.
+	times  map[*hlo.Instruction][]int
 	order  []*hlo.Instruction
 	byName map[string]*hlo.Instruction
 	home   map[*hlo.Instruction]*hlo.Computation
@@ -71,19 +86,23 @@ const maxLater = 64
 const maxLaterElements = 4096
 
 func record(ctx context.Context, m *hlo.Module, args []*eval.Value, o eval.Options) (*recording, error) {
-	r := &recording{values: map[*hlo.Instruction]*eval.Value{}, later: map[*hlo.Instruction][]*eval.Value{}, byName: map[string]*hlo.Instruction{}, home: map[*hlo.Instruction]*hlo.Computation{}}
+	r := &recording{values: map[*hlo.Instruction]*eval.Value{}, later: map[*hlo.Instruction][]*eval.Value{}, times: map[*hlo.Instruction][]int{}, byName: map[string]*hlo.Instruction{}, home: map[*hlo.Instruction]*hlo.Computation{}}
 	for _, c := range m.Computations {
 		for _, in := range c.Instructions {
 			r.byName[in.Name] = in
 			r.home[in] = c
 		}
 	}
+	now := 0
 	o.Trace = func(in *hlo.Instruction, v *eval.Value) {
+		now++
 		if _, seen := r.values[in]; !seen {
 			r.values[in] = v
+			r.times[in] = []int{now}
 			r.order = append(r.order, in)
 		} else if len(r.later[in]) < maxLater && in.Shape.IsArray() && in.Shape.Elems() <= maxLaterElements {
 			r.later[in] = append(r.later[in], v)
+			r.times[in] = append(r.times[in], now)
 		}
 	}
 	_, err := eval.Run(ctx, m, args, o)
@@ -96,32 +115,42 @@ type localizer struct {
 	visited       map[[2]*hlo.Instruction]bool
 }
 
-// differ returns the first element on which two instructions do not meet, nil
-// if they meet or cannot be compared.
-func (l *localizer) differ(b, a *hlo.Instruction) *Divergence {
+// never is later than any execution.
+const never = math.MaxInt
+
+// differ returns the first element on which two instructions do not meet, and
+// when that was executed behind the step; nil and never if they meet or cannot
+// be compared.
+func (l *localizer) differ(b, a *hlo.Instruction) (*Divergence, int) {
 	x, y := l.before.values[b], l.after.values[a]
 	if x == nil || y == nil || !b.Shape.Compatible(a.Shape) {
-		return nil
+		return nil, never
 	}
 	var s Step
 	compare(&s, 0, x, y, nil)
+	n := 0
 	for i, x := range l.before.later[b] {
 		if s.Where != nil || i >= len(l.after.later[a]) {
 			break
 		}
 		compare(&s, 0, x, l.after.later[a][i], nil)
+		n = i + 1
 	}
-	return s.Where
+	if s.Where == nil {
+		return nil, never
+	}
+	return s.Where, l.after.times[a][n]
 }
 
 // descend follows a differing pair to operands and called computations that
-// differ too.
+// differ too, and did so before it.
 func (l *localizer) descend(b, a *hlo.Instruction) *Location {
 	for {
 		l.visited[[2]*hlo.Instruction{b, a}] = true
-		nb, na := l.operand(b, a)
+		_, when := l.differ(b, a)
+		nb, na := l.operand(b, a, when)
 		if nb == nil {
-			nb, na = l.called(b, a)
+			nb, na = l.called(b, a, when)
 		}
 		if nb == nil {
 			break
@@ -129,7 +158,7 @@ func (l *localizer) descend(b, a *hlo.Instruction) *Location {
 		b, a = nb, na
 	}
 	loc := &Location{Before: b, After: a, Computation: l.before.home[b], Source: source(b)}
-	if d := l.differ(b, a); d != nil {
+	if d, _ := l.differ(b, a); d != nil {
 		loc.Where = *d
 	}
 	return loc
@@ -139,7 +168,7 @@ func (l *localizer) descend(b, a *hlo.Instruction) *Location {
 // exists but something else is read in its place, nothing was rewritten below
 // and the instruction itself is the place, unless all that happened to it is
 // that a new instruction was put in between: then that is what to look at.
-func (l *localizer) operand(b, a *hlo.Instruction) (*hlo.Instruction, *hlo.Instruction) {
+func (l *localizer) operand(b, a *hlo.Instruction, before int) (*hlo.Instruction, *hlo.Instruction) {
 	if b.Op != a.Op || len(b.Operands) != len(a.Operands) {
 		return nil, nil
 	}
@@ -155,33 +184,43 @@ func (l *localizer) operand(b, a *hlo.Instruction) (*hlo.Instruction, *hlo.Instr
 				continue
 			}
 		}
-		if l.fresh(b.Operands[i], a.Operands[i]) {
+		if l.fresh(b.Operands[i], a.Operands[i]) < before {
 			return b.Operands[i], a.Operands[i]
 		}
 	}
 	return nil, nil
 }
 
-func (l *localizer) fresh(b, a *hlo.Instruction) bool {
-	return !l.visited[[2]*hlo.Instruction{b, a}] && l.differ(b, a) != nil
+// fresh is when a pair that was not visited yet differed, never if it did not.
+func (l *localizer) fresh(b, a *hlo.Instruction) int {
+	if l.visited[[2]*hlo.Instruction{b, a}] {
+		return never
+	}
+	_, when := l.differ(b, a)
+	return when
 }
 
-// called looks into the computations that both call: first the instructions
-// that kept their names, in order of execution, then the roots.
-func (l *localizer) called(b, a *hlo.Instruction) (*hlo.Instruction, *hlo.Instruction) {
+// called looks into the computations that both call: the instruction that kept
+// its name and differed first, else the roots.
+func (l *localizer) called(b, a *hlo.Instruction, before int) (nb, na *hlo.Instruction) {
 	if len(b.Called) != len(a.Called) {
 		return nil, nil
 	}
 	for i := range b.Called {
 		for _, in := range a.Called[i].Instructions {
-			if old := l.before.byName[in.Name]; old != nil && l.before.home[old] == b.Called[i] && l.fresh(old, in) {
-				return old, in
+			if old := l.before.byName[in.Name]; old != nil && l.before.home[old] == b.Called[i] {
+				if when := l.fresh(old, in); when < before {
+					nb, na, before = old, in, when
+				}
 			}
+		}
+		if nb != nil {
+			return nb, na
 		}
 		if l.moved(b.Called[i], a.Called[i]) {
 			continue // another one is called: the instruction itself is the place
 		}
-		if l.fresh(b.Called[i].Root, a.Called[i].Root) {
+		if l.fresh(b.Called[i].Root, a.Called[i].Root) < before {
 			return b.Called[i].Root, a.Called[i].Root
 		}
 	}

@@ -110,6 +110,9 @@ func NewEvaluator(ctx context.Context, o Options) *Evaluator {
 	}
 }
 
+// Steps is the work done so far, in the unit of Options.MaxSteps.
+func (e *Evaluator) Steps() int64 { return e.steps }
+
 // Run evaluates the entry computation of m, which must have passed
 // hlo.Verify, on one argument per parameter.
 //
