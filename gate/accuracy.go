@@ -279,7 +279,7 @@ func known(x float64) *float64 {
 func (s *cellState) finding(k cellKey, c *Cell, family int, worst *fuzz.Case) Finding {
 	sum := sha256.Sum256([]byte(strings.Join([]string{string(NumericDegradation), WitnessStatistics, k.pass, k.operation, k.dtype, k.stream}, "\x00")))
 	f := Finding{
-		ID: "f-" + hex.EncodeToString(sum[:6]), Class: NumericDegradation, Status: New, Case: s.worst, Stream: k.stream, Flags: ComparisonFlags,
+		ID: "f-" + hex.EncodeToString(sum[:6]), Cluster: "f-" + hex.EncodeToString(sum[:6]), Class: NumericDegradation, Status: New, Case: s.worst, Stream: k.stream, Flags: ComparisonFlags,
 		Witnesses: []string{WitnessStatistics}, Elements: c.Elements, Wrong: c.HeadWorse, Instruction: k.operation, Base: Right, Head: Right,
 		First: First{At: []int64{}, Base: c.Base.String(), Head: c.Head.String(), Legal: "no budget declared"},
 	}

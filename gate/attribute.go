@@ -70,6 +70,7 @@ func (k *caseRun) attribute(ctx context.Context, f *observedFinding) {
 	switch {
 	case err != nil:
 	case kernel != nil:
+		f.kernel = triage.KernelKind(kernel.Instruction)
 		f.Instruction = kernel.Instruction.Name
 		f.Location = &Location{Computation: trail.Optimised.Entry.Name, Opcode: kernel.Instruction.Op.String(), InPlace: kernel.InPlace,
 			LegalBefore: kernel.Where.Before, LegalAfter: kernel.Where.After}
@@ -82,6 +83,7 @@ func (k *caseRun) attribute(ctx context.Context, f *observedFinding) {
 		}
 	default:
 		if in := triage.InPlace(trail.Optimised); in != nil {
+			f.kernel = triage.KernelKind(in)
 			f.Instruction = in.Name
 			f.Location = &Location{Computation: trail.Optimised.Entry.Name, Opcode: in.Op.String(), InPlace: true}
 		}

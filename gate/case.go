@@ -125,6 +125,9 @@ func (r *run) work(ctx context.Context, c *fuzz.Case) caseReport {
 	found = append(found, pieces...)
 	found = append(found, k.passWitness(ctx, found)...)
 	found = k.place(found)
+	for i := range found {
+		k.identify(ctx, &found[i])
+	}
 	report.result.Cut = cut
 	for _, a := range report.answers {
 		if a.wantDisputed != "" {

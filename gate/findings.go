@@ -10,6 +10,7 @@ import (
 
 	"github.com/passgate/passgate/fuzz"
 	"github.com/passgate/passgate/hlo/eval"
+	"github.com/passgate/passgate/triage"
 )
 
 // gather turns the observations of a case into findings, at most one for each
@@ -100,6 +101,11 @@ type observedFinding struct {
 	disputed bool
 	// reduced is the smallest case known, nil if it is the case itself.
 	reduced *fuzz.Case
+	// kernel is what the guilty kernel computes; "" if there is none.
+	kernel string
+	// key is that of the cluster, plainest the program it was read from.
+	key      triage.Key
+	plainest triage.Program
 }
 
 func merge(out []observedFinding, o observation) []observedFinding {

@@ -21,6 +21,7 @@ type run struct {
 	referenceTime meter
 	// minimiseAll looks for smaller programs for every finding, blocking or not.
 	minimiseAll bool
+	suspects    suspects
 }
 
 func newRun(cfg Config) *run {
@@ -205,6 +206,7 @@ func (r *run) summarise(res *Result, reports []caseReport) {
 	res.Statistics.Cells, found, res.Statistics.Null.Excluded = cells.finish(r.cfg.Policy, byName)
 	res.Findings = append(res.Findings, found...)
 	slices.SortStableFunc(res.Findings, func(a, b Finding) int { return a.gravity() - b.gravity() })
+	countClusters(res.Findings)
 	res.Base.Dropped = slices.Sorted(maps.Keys(dropped[0]))
 	res.Head.Dropped = slices.Sorted(maps.Keys(dropped[1]))
 }

@@ -76,6 +76,7 @@ func Investigate(ctx context.Context, cfg Config, c *fuzz.Case, probes int) (*Fi
 	if probes > 0 && found[best].Piece == "" {
 		k.minimise(ctx, &found[best], probes)
 	}
+	k.identify(ctx, &found[best])
 	out := finish(c, k.asked, found[best:best+1])
 	return &out[0], nil
 }

@@ -133,7 +133,12 @@ func (f fresher) Do(ctx context.Context, b *builds.Build, r worker.Request) work
 // passTrail compiles up to code generation; all asks for a state after every
 // pass, changed or not.
 func (k *caseRun) passTrail(ctx context.Context, c triage.Compiler, b *builds.Build, m *hlo.Module, all bool) (*triage.Trail, error) {
-	r := k.request(ComparisonFlags)
+	return k.passTrailUnder(ctx, ComparisonFlags, c, b, m, all)
+}
+
+// passTrailUnder is passTrail under a set of flags.
+func (k *caseRun) passTrailUnder(ctx context.Context, flags string, c triage.Compiler, b *builds.Build, m *hlo.Module, all bool) (*triage.Trail, error) {
+	r := k.request(flags)
 	r.DumpAll, r.DumpDir = all, k.run.cfg.DumpRoot
 	program := m
 	if b.Kind == builds.Executable && b.Python == "" {
@@ -299,6 +304,7 @@ func (r *run) workPasses(ctx context.Context, c *fuzz.Case) caseReport {
 		if found[i].Blocking || r.minimiseAll {
 			k.minimise(ctx, &found[i], r.probes(&found[i]))
 		}
+		k.identify(ctx, &found[i])
 	}
 	report.findings = finish(c, k.asked, found)
 	report.answers = passAnswers(both, streams, k.asked)
@@ -604,6 +610,7 @@ func (k *caseRun) investigatePasses(ctx context.Context, probes int) (*Finding, 
 	if probes > 0 {
 		k.minimise(ctx, &found[best], probes)
 	}
+	k.identify(ctx, &found[best])
 	out := finish(k.c, k.asked, found[best:best+1])
 	return &out[0], nil
 }

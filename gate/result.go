@@ -223,8 +223,14 @@ type Finding struct {
 	// Step is the module around the guilty pass step; nil if there is none or it
 	// is too large to read.
 	Step *StepText `json:"step,omitempty"`
+	// Cluster is the same for the findings of one defect, in any case, run and
+	// on any machine: a hash of class, guilty pass and rewrite (triage.Key).
+	Cluster string `json:"cluster,omitempty"`
+	// Rewrite is what the guilty pass step did at the place of the fault, in the
+	// plainest program that shows it; nil if there is none.
+	Rewrite *Rewrite `json:"rewrite,omitempty"`
 	// Duplicates counts further streams and outputs of the case that show the
-	// same.
+	// same and, on the first finding of a cluster, its other findings.
 	Duplicates int `json:"duplicates"`
 	// Contest names the argued semantics that the elements rest on.
 	Contest []string `json:"contest,omitempty"`
@@ -245,6 +251,13 @@ type Finding struct {
 	// the smallest such case known; nil in a result that was read from JSON.
 	CaseFile    []byte `json:"-"`
 	MinimalFile []byte `json:"-"`
+}
+
+// Rewrite is an expression before and after a pass step, without names, sizes
+// and ranks: "#0" is a value that both sides read.
+type Rewrite struct {
+	Before string `json:"before"`
+	After  string `json:"after"`
 }
 
 // StepText is the module before and after a pass step, as HLO text.

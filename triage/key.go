@@ -15,55 +15,23 @@ import (
 )
 
 // Key says when two findings are one defect: the same pass did the same kind
-// of rewrite to the same smallest program, with the same kind of damage.
+// of rewrite to the same plainest program, with the same kind of damage.
 type Key struct {
 	Class string // of the finding
 	// Pass is the guilty pass, without its pipeline: a pass that runs in several
 	// has one defect; "code generation" behind the passes.
 	Pass string
-	// Signature is what the guilty step changed (Signature), or, behind the
-	// passes, the kind of kernel.
+	// Signature is what the guilty step did (Rewrite.After); behind the passes,
+	// what the kernel computes (KernelKind); of a crash, the message.
 	Signature string
-	// Form is the canonical form of the smallest program (Form).
+	// Form is what it did that to (Rewrite.Before), or the canonical form of the
+	// smallest program (Form) where there is no guilty step.
 	Form string
 }
 
 // ID is "f-" and 12 hex digits, the same on any machine.
 func (k Key) ID() string {
 	return "f-" + digest(k.Class, k.Pass, k.Signature, k.Form)[:12]
-}
-
-// Signature is the rewrite signature of a pass step: the multiset difference
-// of (opcode, element type, rank) before and after, sorted, as
-// "-add f32[2] +multiply f32[2] x3"; "" if the instructions are the same.
-func Signature(before, after *hlo.Module) string {
-	count := map[string]int{}
-	add := func(m *hlo.Module, n int) {
-		for _, c := range m.Computations {
-			for _, in := range c.Instructions {
-				kind := fmt.Sprintf("%s %s[%d]", in.Op, in.Shape.Type, in.Shape.Rank())
-				count[kind] += n
-			}
-		}
-	}
-	add(before, -1)
-	add(after, 1)
-	var out []string
-	for kind, n := range count {
-		sign := "+"
-		if n < 0 {
-			sign, n = "-", -n
-		}
-		switch n {
-		case 0:
-		case 1:
-			out = append(out, sign+kind)
-		default:
-			out = append(out, fmt.Sprintf("%s%s x%d", sign, kind, n))
-		}
-	}
-	slices.Sort(out)
-	return strings.Join(out, " ")
 }
 
 // Form is the canonical form of a program: names are numbers in the order of a

@@ -130,17 +130,6 @@ func TestFormOfAnyOrder(t *testing.T) {
 	})
 }
 
-func TestSignature(t *testing.T) {
-	before := parsed(t, formExample)
-	after := parsed(t, strings.NewReplacer("n = f32[4,8] negate(p)", "n = f32[4,8] multiply(p, p)", "sl = f32[2,8] slice(m), slice={[1:3], [0:8]}", "c = f32[4,8] copy(m)  sl = f32[2,8] slice(c), slice={[1:3], [0:8]}").Replace(formExample))
-	if got, want := Signature(before, after), "+copy f32[2] +multiply f32[2] -negate f32[2]"; got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
-	if got := Signature(before, before); got != "" {
-		t.Errorf("%s of no change", got)
-	}
-}
-
 func TestKeyID(t *testing.T) {
 	k := Key{"miscompile", "algsimp", "-add s32[1]", "0 = parameter s32[2]\n"}
 	if got, want := k.ID(), "f-263a570f840f"; got != want {

@@ -37,14 +37,7 @@ type Fails func(ctx context.Context, p Program) bool
 func Reduce(ctx context.Context, p Program, fails Fails, probes int) Program {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &reducer{ctx: ctx, best: p, seen: map[string]bool{}}
-	r.fails = func(ctx context.Context, p Program) bool {
-		if r.probes++; probes > 0 && r.probes > probes {
-			cancel()
-			return false
-		}
-		return fails(ctx, p)
-	}
+	r := newReducer(ctx, cancel, p, fails, probes)
 	for r.ctx.Err() == nil {
 		before := r.done
 		r.roots()
@@ -60,6 +53,19 @@ func Reduce(ctx context.Context, p Program, fails Fails, probes int) Program {
 		}
 	}
 	return r.best
+}
+
+// newReducer reduces p; cancel ends it when the probes are spent.
+func newReducer(ctx context.Context, cancel func(), p Program, fails Fails, probes int) *reducer {
+	r := &reducer{ctx: ctx, best: p, seen: map[string]bool{}}
+	r.fails = func(ctx context.Context, p Program) bool {
+		if r.probes++; probes > 0 && r.probes > probes {
+			cancel()
+			return false
+		}
+		return fails(ctx, p)
+	}
+	return r
 }
 
 type reducer struct {

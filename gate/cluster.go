@@ -1,0 +1,278 @@
+package gate
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/passgate/passgate/hlo"
+	"github.com/passgate/passgate/hlo/eval"
+	"github.com/passgate/passgate/triage"
+	"github.com/passgate/passgate/xla/builds"
+)
+
+// clusterProbes bounds the smaller and plainer programs that are tried for the
+// key of one finding: each is compiled up to code generation by one build, a
+// few milliseconds, and not run.
+const clusterProbes = 60
+
+// clusterInstructions bounds the programs that are looked at again for a key.
+const clusterInstructions = 1000
+
+// identify gives a finding the key of its defect, by where it comes from:
+//
+// A pass step that changed the meaning: the rewrite that it made at the place
+// of the fault (triage.Rewrite), in the plainest program in which the same pass
+// of the same build is still guilty. That program is looked for from the smallest
+// failing program if one is known, else from the region that the step changed;
+// it is compiled and not run, so every finding gets one, blocking or not.
+//
+// Behind the passes: what the kernel computes. A compiler that died: the pass
+// and the message without its numbers. Everything else: the form of the
+// smallest program known.
+//
+// How far off the values are does not tell defects apart: one wrong rewrite
+// gives values of every distance.
+func (k *caseRun) identify(ctx context.Context, f *observedFinding) {
+	key := triage.Key{Class: string(f.Class)}
+	if f.Class == NumericDegradation {
+		key.Class = string(Miscompile)
+	}
+	if f.Pass != nil {
+		key.Pass = f.Pass.Name
+	}
+	switch {
+	case f.Level == LevelHLO && f.Pass != nil:
+		if r, ok := k.rewrite(ctx, f); ok {
+			key.Signature, key.Form = r.After, r.Before
+			f.Rewrite = &Rewrite{r.Before, r.After}
+		} else {
+			key.Signature = f.place()
+			key.Form = k.form(f)
+		}
+	case f.Class == Crash || f.Class == Hang:
+		key.Signature = complaint(f.message())
+		if key.Signature == "" {
+			key.Form = k.form(f)
+		}
+	case f.kernel != "":
+		key.Signature = f.kernel
+	default:
+		key.Signature = f.place()
+		key.Form = k.form(f)
+	}
+	f.Cluster = key.ID()
+	f.key = key
+}
+
+// smallest is the smallest program known that shows a finding.
+func (k *caseRun) smallest(f *observedFinding) (p triage.Program, ok bool) {
+	if f.reduced != nil {
+		return triage.Program{Module: f.reduced.Module, Inputs: f.reduced.Inputs}, true
+	}
+	q, ok := k.questionOf(f.Stream)
+	if !ok || k.c.Module == nil {
+		return p, false
+	}
+	return triage.Program{Module: k.c.Module, Inputs: q.Inputs}, true
+}
+
+func (k *caseRun) form(f *observedFinding) string {
+	p, ok := k.smallest(f)
+	if !ok {
+		return k.c.Text // StableHLO: the text itself
+	}
+	return triage.Form(p.Module)
+}
+
+// place is what is known of the place of a fault, without names.
+func (f *Finding) place() string {
+	if f.Location == nil {
+		return ""
+	}
+	return f.Location.Opcode + " " + f.Location.AfterOpcode
+}
+
+// message is what a compiler said when it died.
+func (f *Finding) message() string {
+	if f.Status == Fixed {
+		return f.First.Base
+	}
+	return f.First.Head
+}
+
+// particular is what differs between two deaths of one cause: numbers,
+// addresses, names of instructions, quotations.
+var particular = regexp.MustCompile(`%[A-Za-z0-9_.\-]+|0x[0-9a-fA-F]+|"[^"]*"|'[^']*'|\b[a-z0-9]+\[[0-9,<=]*\](\{[^}]*\})?|[0-9]+`)
+
+func complaint(s string) string {
+	return strings.Join(strings.Fields(particular.ReplaceAllString(s, "*")), " ")
+}
+
+// suspect is a small program of which a pass of one build is guilty.
+type suspect struct {
+	trail         *triage.Trail
+	index         int // of the guilty step
+	before, after *hlo.Module
+	location      *triage.Location
+	region        *triage.Region
+}
+
+// rewrite is what the guilty step of a finding does in the plainest program.
+func (k *caseRun) rewrite(ctx context.Context, f *observedFinding) (r triage.Rewrite, ok bool) {
+	p, ok := k.smallest(f)
+	if !ok || p.Module.NumInstructions() > clusterInstructions {
+		return r, false
+	}
+	s, ok := k.accuse(ctx, f, p)
+	if !ok {
+		return r, false
+	}
+	fails := func(ctx context.Context, p triage.Program) bool { return k.guilty(ctx, f, p) }
+	// What the right build made of the program at that step is free of what the
+	// pass does to it rightly; the region is free of the rest of the program.
+	for _, r := range []*triage.Region{k.asRight(ctx, f, p, s), s.region} {
+		if r == nil {
+			continue
+		}
+		if part := (triage.Program{Module: r.Before, Inputs: r.Inputs}); fails(ctx, part) {
+			p = part
+			break
+		}
+	}
+	p = triage.Plainest(ctx, p, fails, clusterProbes)
+	plain, ok := k.accuse(ctx, f, p)
+	if !ok || plain.location == nil {
+		plain = s
+	}
+	if ctx.Err() != nil || plain.location == nil {
+		return r, false
+	}
+	f.plainest = p
+	return triage.RewriteAt(plain.before, plain.after, plain.location)
+}
+
+// asRight is the region in which the guilty state differs from what the same
+// pass of the other build made of the same module; nil if that build has no such
+// step or is not right.
+func (k *caseRun) asRight(ctx context.Context, f *observedFinding, p triage.Program, s suspect) *triage.Region {
+	right := k.run.cfg.Base
+	if k.guiltySide(f) == right {
+		right = k.run.cfg.Head
+	}
+	if f.raw != New && f.raw != Fixed || k.guiltySide(f) == right {
+		return nil
+	}
+	other, err := k.passTrailUnder(ctx, f.Flags, k.run.cfg.Runner, right, p.Module, false)
+	if err != nil {
+		return nil
+	}
+	module := counterpart(s.trail, other, s.index)
+	if module == nil {
+		return nil
+	}
+	r, err := triage.ValidateRegions(ctx, module, s.after, values(p.Inputs), passOptions, "")
+	if err != nil {
+		return nil
+	}
+	return r.Region
+}
+
+// guilty reports whether the pass of a finding is guilty of a program.
+func (k *caseRun) guilty(ctx context.Context, f *observedFinding, p triage.Program) bool {
+	return k.run.suspects.ask(k.guiltySide(f), f, p, func() bool {
+		_, _, i := k.guiltyStep(ctx, f, p)
+		return i >= 0 && ctx.Err() == nil
+	})
+}
+
+func (k *caseRun) guiltyStep(ctx context.Context, f *observedFinding, p triage.Program) (*triage.Trail, *triage.Validation, int) {
+	t, err := k.passTrailUnder(ctx, f.Flags, k.run.cfg.Runner, k.guiltySide(f), p.Module, false)
+	if err != nil {
+		return nil, nil, -1
+	}
+	o := passOptions
+	o.ExcessPrecision = f.Flags == DefaultFlags
+	v, err := t.Validate(ctx, [][]*eval.Value{values(p.Inputs)}, o)
+	if err != nil {
+		return nil, nil, -1
+	}
+	return t, v, slices.IndexFunc(v.Steps, func(s triage.Step) bool {
+		return s.Standing == triage.Guilty && s.Key.Pass == f.Pass.Name
+	})
+}
+
+// accuse looks for the place of the fault in a program.
+func (k *caseRun) accuse(ctx context.Context, f *observedFinding, p triage.Program) (s suspect, ok bool) {
+	t, v, i := k.guiltyStep(ctx, f, p)
+	if i < 0 {
+		return s, false
+	}
+	side := passSide{trail: t, validation: v}
+	s.trail, s.index = t, i
+	s.before, s.after = side.around(i)
+	r := v.Steps[i].Regions
+	if r == nil || r.Location == nil {
+		var err error
+		if r, err = triage.ValidateRegions(ctx, s.before, s.after, values(p.Inputs), passOptions, ""); err != nil {
+			r = nil
+		}
+	}
+	if r != nil && r.Location != nil {
+		s.location, s.region = r.Location, r.Region
+		return s, true
+	}
+	if loc, err := triage.Localize(ctx, s.before, s.after, values(p.Inputs), passOptions); err == nil {
+		s.location = loc
+	}
+	return s, true
+}
+
+// suspects remembers of which programs a pass of a build is guilty: findings of
+// one defect are led to the same plain programs. Whoever asks first, the answer
+// is the same.
+type suspects struct {
+	mu    sync.Mutex
+	known map[[sha256.Size]byte]bool
+}
+
+func (s *suspects) ask(b *builds.Build, f *observedFinding, p triage.Program, judge func() bool) bool {
+	h := sha256.New()
+	sum := triage.SumOf(p.Module)
+	fmt.Fprintf(h, "%q %q %q %x\n", b.ID, f.Flags, f.Pass.Name, sum[:])
+	for _, l := range p.Inputs {
+		fmt.Fprintf(h, "%s %d %x\n", l.Shape, len(l.Raw), l.Raw)
+	}
+	key := [sha256.Size]byte(h.Sum(nil))
+	s.mu.Lock()
+	is, ok := s.known[key]
+	s.mu.Unlock()
+	if ok {
+		return is
+	}
+	is = judge()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.known == nil {
+		s.known = map[[sha256.Size]byte]bool{}
+	}
+	s.known[key] = is
+	return is
+}
+
+// countClusters adds to the first finding of each cluster the number of the
+// others.
+func countClusters(found []Finding) {
+	first := map[string]int{}
+	for i, f := range found {
+		if at, ok := first[f.Cluster]; ok {
+			found[at].Duplicates++
+		} else {
+			first[f.Cluster] = i
+		}
+	}
+}
