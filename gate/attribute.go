@@ -26,7 +26,7 @@ func (k *caseRun) attribute(ctx context.Context, f *observedFinding) {
 	}
 	build := k.guiltySide(f)
 	r := k.request(f.Flags)
-	r.DumpAll = f.Class == Crash
+	r.DumpAll, r.DumpDir = f.Class == Crash, k.run.cfg.DumpRoot
 	trail, err := triage.NewTrail(ctx, k.run.cfg.Runner, build, k.c.Module, r)
 	if err != nil {
 		return

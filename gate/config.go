@@ -52,8 +52,8 @@ type Config struct {
 	// TempDir makes a new directory for dumps and a function that removes it.
 	// Required with Passes.
 	TempDir func() (dir string, remove func(), err error)
-	// DumpRoot is the directory under which the dumps of programs that are not
-	// executed come and go; "" is the system's temporary directory. One in
+	// DumpRoot is the directory under which the per-pass dumps that are read
+	// at once come and go; "" is the system's temporary directory. One in
 	// memory is faster.
 	DumpRoot string
 	// CPU is the processor time used so far by this process and its workers; nil

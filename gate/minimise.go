@@ -83,7 +83,7 @@ func (k *caseRun) stillFails(f *observedFinding, limit int64) triage.Fails {
 		if f.Pass == nil {
 			return true
 		}
-		r.DumpAll = f.Class == Crash
+		r.DumpAll, r.DumpDir = f.Class == Crash, k.run.cfg.DumpRoot
 		trail, err := triage.NewTrail(ctx, k.run.cfg.Runner, k.guiltySide(f), p.Module, r)
 		if err != nil {
 			return false

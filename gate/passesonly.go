@@ -164,50 +164,57 @@ func (k *caseRun) passTrailUnder(ctx context.Context, flags string, c triage.Com
 func (k *caseRun) examine(ctx context.Context, c triage.Compiler, m *hlo.Module, sets [][]*eval.Value, own int, o eval.Options) (both [2]passSide) {
 	var wg sync.WaitGroup
 	for i, b := range []*builds.Build{k.run.cfg.Base, k.run.cfg.Head} {
-		both[i].build = b
 		if i == 1 && b == k.run.cfg.Base { // one build is looked at
 			break
 		}
-		wg.Go(func() {
-			p := &both[i]
-			t, err := k.passTrail(ctx, c, b, m, false)
-			if err != nil {
-				p.side = side{behaviour: Infrastructure, detail: firstLine(err.Error())}
-				return
-			}
-			p.trail = t
-			if !t.Complete() {
-				p.side = ofOutcome(t.Outcome)
-			}
-		})
+		wg.Go(func() { both[i] = k.compilePasses(ctx, c, b, m) })
 	}
 	wg.Wait()
-	if both[0].build == both[1].build {
+	if k.run.cfg.Base == k.run.cfg.Head {
 		both[1] = both[0]
 	}
 	known := triage.Evaluations{}
-	start := k.run.cfg.Now()
-	defer func() { k.run.referenceTime.add(k.run.cfg.Now().Sub(start)) }()
 	for i := range both {
-		p := &both[i]
-		if p.trail == nil {
-			continue
-		}
-		if len(sets) == 0 {
-			p.unjudged = cmp.Or(k.unable, "the reference evaluates the program on no input set")
-			continue
-		}
-		var err error
-		if p.validation, err = p.trail.ValidateKnown(ctx, sets, o, known, own); p.validation == nil {
-			p.unjudged = err.Error()
-			continue
-		}
-		if p.build.Kind == builds.CompileOnly {
-			// No result of the build itself will ever show what its users see.
-			p.trail.ContestOverflow(ctx, p.validation, sets, eval.Options{Bounds: true})
-		}
+		k.judgePasses(ctx, &both[i], sets, own, o, known)
 	}
 	return both
+}
+
+// compilePasses compiles the program on one build.
+func (k *caseRun) compilePasses(ctx context.Context, c triage.Compiler, b *builds.Build, m *hlo.Module) passSide {
+	p := passSide{build: b}
+	t, err := k.passTrail(ctx, c, b, m, false)
+	if err != nil {
+		p.side = side{behaviour: Infrastructure, detail: firstLine(err.Error())}
+		return p
+	}
+	p.trail = t
+	if !t.Complete() {
+		p.side = ofOutcome(t.Outcome)
+	}
+	return p
+}
+
+// judgePasses validates every pass step of one side.
+func (k *caseRun) judgePasses(ctx context.Context, p *passSide, sets [][]*eval.Value, own int, o eval.Options, known triage.Evaluations) {
+	start := k.run.cfg.Now()
+	defer func() { k.run.referenceTime.add(k.run.cfg.Now().Sub(start)) }()
+	if p.trail == nil {
+		return
+	}
+	if len(sets) == 0 {
+		p.unjudged = cmp.Or(k.unable, "the reference evaluates the program on no input set")
+		return
+	}
+	var err error
+	if p.validation, err = p.trail.ValidateKnown(ctx, sets, o, known, own); p.validation == nil {
+		p.unjudged = err.Error()
+		return
+	}
+	if p.build.Kind == builds.CompileOnly {
+		// No result of the build itself will ever show what its users see.
+		p.trail.ContestOverflow(ctx, p.validation, sets, eval.Options{Bounds: true})
+	}
 }
 
 var passOptions = eval.Options{Bounds: true, MaxSteps: passSteps}
@@ -567,16 +574,22 @@ func (k *caseRun) passStillFails(f *observedFinding, limit int64) triage.Fails {
 		o.MaxSteps = limit
 	}
 	return func(ctx context.Context, p triage.Program) bool {
-		both := k.examine(ctx, k.run.cfg.Runner, p.Module, [][]*eval.Value{values(p.Inputs)}, -1, o)
-		base, head := &both[0], &both[1]
+		sets := [][]*eval.Value{values(p.Inputs)}
 		if f.Class == Crash || f.Class == Hang {
-			b := breakage(question{base: base.side, head: head.side}, base.side.behaviour, head.side.behaviour)
+			both := k.examine(ctx, k.run.cfg.Runner, p.Module, sets, -1, o)
+			b := breakage(question{base: both[0].side, head: both[1].side}, both[0].side.behaviour, both[1].side.behaviour)
 			return b != nil && b.class == f.Class && b.status == f.raw
 		}
-		guilty, other := head, base
+		// Most programs do not show it: the other side is not asked before this
+		// one says that it does.
+		first, second := k.run.cfg.Head, k.run.cfg.Base
 		if f.raw == Fixed {
-			guilty, other = base, head
+			first, second = second, first
 		}
+		known := triage.Evaluations{}
+		guilty := k.compilePasses(ctx, k.run.cfg.Runner, first, p.Module)
+		guilty.forget(f.Pass.Name)
+		k.judgePasses(ctx, &guilty, sets, -1, o, known)
 		i := guilty.accused(f.Pass.Name)
 		if i < 0 {
 			return false
@@ -585,7 +598,22 @@ func (k *caseRun) passStillFails(f *observedFinding, limit int64) triage.Fails {
 		if s.Key.Pipeline != f.Pass.Pipeline || classOf(s.Where.Type, s.Where.Was, s.Where.Is) != f.Class || (s.Firm == 0) != (f.Status == Contested) {
 			return false
 		}
+		other := guilty
+		if first != second {
+			other = k.compilePasses(ctx, k.run.cfg.Runner, second, p.Module)
+			k.judgePasses(ctx, &other, sets, -1, o, known)
+		}
 		return (f.raw == PreExisting) == (other.accused(f.Pass.Name) >= 0) && (f.raw == PreExisting || other.clean(s.Where.Output))
+	}
+}
+
+// forget drops the steps behind the last one of a pass.
+func (p *passSide) forget(pass string) {
+	if p.trail == nil {
+		return
+	}
+	for n := len(p.trail.States); n > 0 && p.trail.States[n-1].Key.Pass != pass; n-- {
+		p.trail.States = p.trail.States[:n-1]
 	}
 }
 

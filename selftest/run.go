@@ -45,7 +45,8 @@ type Config struct {
 	// Resumes says that the build can start in the middle of its pipeline.
 	Resumes bool
 	// Now is the clock.
-	Now     func() time.Time
+	Now func() time.Time
+	// TempDir is where dumps come and go; one in memory is faster.
 	TempDir string
 	// Progress is told after every defect, one at a time; may be nil.
 	Progress func(done, total int, o Outcome)
@@ -147,7 +148,7 @@ func (t *tester) passesOnly(i int) bool {
 func (t *tester) gate(ctx context.Context, c *Composite, k *fuzz.Case, i int) (*gate.Result, error) {
 	return gate.Run(ctx, gate.Config{
 		Base: t.cfg.Build, Head: c.Head, Runner: c, Cases: []*fuzz.Case{k}, Now: t.cfg.Now, Seed: t.cfg.Seed, Workers: 1,
-		Probes: t.cfg.Probes, PassesOnly: t.passesOnly(i),
+		Probes: t.cfg.Probes, PassesOnly: t.passesOnly(i), DumpRoot: t.cfg.TempDir,
 	})
 }
 

@@ -75,6 +75,11 @@ func (r *Region) compensated(t hlo.PrimitiveType) float64 {
 // eval.Options.MaxSteps. A whole loop may be a region.
 const regionSteps = 1 << 24
 
+// wholeRoom is how many times a caller's step limit the program before a step
+// may take without bounds, for the values that its regions see: they are asked
+// where the limit was too low for the whole, too.
+const wholeRoom = 32
+
 // RegionPairs cuts out what differs between two states of one program: every
 // connected piece that a pass step changed, with the values that it sees when
 // the program runs on args. No pieces: the states are the same data flow.
@@ -130,6 +135,7 @@ type regionJudge struct {
 	before, after *flatModule
 	n             *numbering
 	o             eval.Options
+	whole         eval.Options // of the program before the step
 	step          RegionStep
 	rule          string
 	values        flatValues // before the step
@@ -151,8 +157,11 @@ type regionFault struct {
 
 func newRegionJudge(ctx context.Context, before, after *hlo.Module, o eval.Options, rule string) *regionJudge {
 	o.Trace = nil
-	o.MaxSteps = regionSteps
-	return &regionJudge{ctx: ctx, before: flatten(before), after: flatten(after), n: newNumbering(), o: o, rule: rule,
+	whole := eval.Options{MaxElements: o.MaxElements, MaxSteps: min(wholeRoom*o.MaxSteps, eval.DefaultMaxSteps)}
+	if o.MaxSteps == 0 || o.MaxSteps > regionSteps {
+		o.MaxSteps = regionSteps
+	}
+	return &regionJudge{ctx: ctx, before: flatten(before), after: flatten(after), n: newNumbering(), o: o, whole: whole, rule: rule,
 		step:   RegionStep{Standing: Same},
 		judged: map[[2]*hlo.Computation]*regionFault{}, seen: map[[2]*hlo.Computation]bool{}}
 }
@@ -174,7 +183,7 @@ func (j *regionJudge) mismatch() error {
 // record runs the flat module before the step.
 func (j *regionJudge) record(args []*eval.Value) {
 	if j.n.computation(j.before.module.Entry) != j.n.computation(j.after.module.Entry) { // else nothing will be asked
-		j.values = j.before.trace(j.ctx, args, j.o.MaxElements)
+		j.values = j.before.trace(j.ctx, args, j.whole)
 	}
 }
 
@@ -189,7 +198,7 @@ type flatValues map[*hlo.Computation][]map[*hlo.Instruction]*eval.Value
 
 // trace runs a flat module and keeps what each instruction gave. What the
 // reference cannot evaluate gets made-up values.
-func (f *flatModule) trace(ctx context.Context, args []*eval.Value, maxElements int64) flatValues {
+func (f *flatModule) trace(ctx context.Context, args []*eval.Value, o eval.Options) flatValues {
 	home := map[*hlo.Instruction]*hlo.Computation{}
 	for _, c := range f.module.Computations {
 		for _, in := range c.Instructions {
@@ -204,7 +213,6 @@ func (f *flatModule) trace(ctx context.Context, args []*eval.Value, maxElements 
 	for range substitutions {
 		values = flatValues{}
 		runs := map[*hlo.Computation]int{}
-		o := eval.Options{MaxElements: maxElements}
 		o.Trace = func(in *hlo.Instruction, v *eval.Value) {
 			c := home[in]
 			if !flat[c] {

@@ -76,7 +76,7 @@ func (c *selftestCmd) Run(a *app) error {
 	}
 	res, err := selftest.Run(a.ctx, selftest.Config{
 		Build: found[0], Runner: pool, Cases: cases, Defects: c.Defects, Kinds: c.Kinds, Null: c.Null, Seed: c.Seed, Workers: c.workers(), Budget: c.Budget,
-		Probes: c.Probes, PassesOnly: c.PassesOnly, ExecuteEvery: c.Every, Resumes: options["xla_run_hlo_passes_starting_from"], Now: a.now, TempDir: os.TempDir(),
+		Probes: c.Probes, PassesOnly: c.PassesOnly, ExecuteEvery: c.Every, Resumes: options["xla_run_hlo_passes_starting_from"], Now: a.now, TempDir: dumpRoot(),
 		Progress: func(done, total int, o selftest.Outcome) {
 			if c.JSON {
 				said := "missed"
