@@ -7,6 +7,7 @@ import (
 
 	"github.com/passgate/passgate/defects"
 	"github.com/passgate/passgate/fuzz"
+	"github.com/passgate/passgate/gate"
 	"github.com/passgate/passgate/hlo"
 	"github.com/passgate/passgate/hlo/eval"
 	"github.com/passgate/passgate/triage"
@@ -30,8 +31,10 @@ type Planted struct {
 
 // ground is a program with its way through the build.
 type ground struct {
-	c      *fuzz.Case
-	trail  *triage.Trail
+	c     *fuzz.Case
+	trail *triage.Trail
+	// sets are the inputs of the proof, inputs the same for the reference.
+	sets   [][]*hlo.Literal
 	inputs [][]*eval.Value
 	values map[int][]*eval.Value // by state; nil entries: no value
 	layout int                   // the first state behind layout assignment
@@ -63,19 +66,15 @@ func (t *tester) survey(ctx context.Context) []*ground {
 		g := &ground{c: c, values: map[int][]*eval.Value{}}
 		for seed := range uint64(proofSeeds) {
 			for _, s := range c.Streams(t.cfg.Seed + 1<<32 + seed) {
-				if s.Name == fuzz.OwnStream && seed > 0 {
-					continue
+				if s.Name != fuzz.OwnStream || seed == 0 {
+					g.sets = append(g.sets, s.Inputs)
 				}
-				args := make([]*eval.Value, len(s.Inputs))
-				for i, l := range s.Inputs {
-					args[i] = eval.FromLiteral(l)
-				}
-				g.inputs = append(g.inputs, args)
 			}
 		}
-		if len(g.inputs) == 0 {
+		if len(g.sets) == 0 {
 			continue
 		}
+		g.inputs = arguments(g.sets)
 		whole := c.Module
 		if t.cfg.Build.Kind == builds.Executable {
 			whole = triage.Stopped(c.Module)
@@ -88,11 +87,14 @@ func (t *tester) survey(ctx context.Context) []*ground {
 		if err != nil || !g.trail.Complete() {
 			continue
 		}
-		v, err := g.trail.Validate(ctx, g.inputs[:1], eval.Options{Bounds: true, MaxSteps: proofSteps})
+		// A defect could not be told from what the build does wrong by itself, on
+		// the proof's inputs or on the gate's.
+		own := t.streams(c)
+		v, err := g.trail.Validate(ctx, arguments(slices.Concat(g.sets, own)), eval.Options{Bounds: true, MaxSteps: proofSteps})
 		if err != nil || v.Guilty() != nil || v.Unknown > 0 {
-			continue // a defect could not be told from what the build does by itself
+			continue
 		}
-		if !t.survives(ctx, c) {
+		if t.executes() && g.execute(ctx, t, t.cfg.Runner, t.cfg.Build, own) != right {
 			continue
 		}
 		g.layout = slices.IndexFunc(g.trail.States, func(s triage.State) bool { return s.Key.Pass == layoutPass })
@@ -159,14 +161,14 @@ func (g *ground) value(ctx context.Context, i int) []*eval.Value {
 	if i != program {
 		m = g.trail.States[i].Module
 	}
-	v := g.evaluate(ctx, m)
+	v := g.evaluate(ctx, m, g.inputs)
 	g.values[i] = v
 	return v
 }
 
-func (g *ground) evaluate(ctx context.Context, m *hlo.Module) []*eval.Value {
-	out := make([]*eval.Value, len(g.inputs))
-	for k, args := range g.inputs {
+func (g *ground) evaluate(ctx context.Context, m *hlo.Module, inputs [][]*eval.Value) []*eval.Value {
+	out := make([]*eval.Value, len(inputs))
+	for k, args := range inputs {
 		if v, err := eval.Run(ctx, m, args, eval.Options{Bounds: true, MaxSteps: proofSteps}); err == nil {
 			out[k] = v
 		}
@@ -177,13 +179,13 @@ func (g *ground) evaluate(ctx context.Context, m *hlo.Module) []*eval.Value {
 // prove looks for an element whose legal sets before and after the mistake
 // have no value in common, and that rests on no contested semantics in the
 // program itself.
-func (g *ground) prove(ctx context.Context, state int, wrong *hlo.Module) (before, after string, ok bool) {
-	right, original := g.value(ctx, state), g.value(ctx, program)
-	for k, v := range g.evaluate(ctx, wrong) {
-		if v == nil || right[k] == nil || original[k] == nil {
+func (g *ground) prove(ctx context.Context, state int, planted *hlo.Module) (before, after string, ok bool) {
+	asIs, original := g.value(ctx, state), g.value(ctx, program)
+	for k, v := range g.evaluate(ctx, planted, g.inputs) {
+		if v == nil || asIs[k] == nil || original[k] == nil {
 			continue
 		}
-		a, b, o0 := leaves(right[k]), leaves(v), leaves(original[k])
+		a, b, o0 := leaves(asIs[k]), leaves(v), leaves(original[k])
 		if len(a) != len(b) || len(a) != len(o0) {
 			continue
 		}
@@ -231,8 +233,7 @@ func matches(m *hlo.Module) []match {
 }
 
 // choose plants until there are n defects, the kinds in turn, each kind in
-// programs and steps in random order. Refused counts the plants that changed
-// nothing (unproved) and those that the build did not accept.
+// programs and steps in random order.
 func (t *tester) choose(ctx context.Context, grounds []*ground, n int) []*Planted {
 	r := rand.New(rand.NewPCG(t.cfg.Seed, 0x5e1f7e57))
 	type place struct {
@@ -300,68 +301,143 @@ func (t *tester) plant(ctx context.Context, g *ground, state int, kind defects.K
 			t.unproved++
 			continue
 		}
+		made := false
 		for _, route := range t.routes(g, state) {
-			if t.accepts(ctx, g, d, route) {
+			ok, undone := t.accepts(ctx, g, d, route)
+			if ok {
 				seen[d.String()] = true
 				return &Planted{Defect: d, Case: g.c, Route: route, Names: slices.Concat(p.Names, p.Callers), Before: before, After: after}
 			}
+			made = made || undone
 		}
-		t.refused++
+		if made {
+			t.undone++
+		} else {
+			t.refused++
+		}
 	}
 	return nil
 }
 
-// survives reports whether the build compiles and runs a program, where it can
-// run any.
-func (t *tester) survives(ctx context.Context, c *fuzz.Case) bool {
-	if t.cfg.Build.Kind != builds.Executable || t.cfg.PassesOnly {
-		return true
+// executes reports whether the build runs programs.
+func (t *tester) executes() bool {
+	return t.cfg.Build.Kind == builds.Executable && !t.cfg.PassesOnly
+}
+
+// streams are the gate's inputs.
+func (t *tester) streams(c *fuzz.Case) [][]*hlo.Literal {
+	var out [][]*hlo.Literal
+	for _, s := range c.Streams(t.cfg.Seed) {
+		out = append(out, s.Inputs)
 	}
-	data, err := hlo.MarshalModule(c.Module)
+	if !t.executes() {
+		for _, s := range c.EdgeStreams(t.cfg.Seed) {
+			out = append(out, s.Inputs)
+		}
+	}
+	return out
+}
+
+func arguments(sets [][]*hlo.Literal) [][]*eval.Value {
+	out := make([][]*eval.Value, len(sets))
+	for k, set := range sets {
+		for _, l := range set {
+			out[k] = append(out[k], eval.FromLiteral(l))
+		}
+	}
+	return out
+}
+
+// execution is what came of running a program.
+type execution int
+
+const (
+	// broken: it was not compiled, or did not run on all inputs.
+	broken execution = iota
+	// right: every element is in the legal set of the program, or has none.
+	right
+	// wrong: an element that rests on no contested semantics is outside.
+	wrong
+)
+
+// execute runs the whole program on the proof's inputs and on more.
+func (g *ground) execute(ctx context.Context, t *tester, run gate.Runner, b *builds.Build, more [][]*hlo.Literal) execution {
+	data, err := hlo.MarshalModule(g.c.Module)
 	if err != nil {
-		return false
+		return broken
 	}
-	r, ok := t.executed(c, data)
-	return ok && t.cfg.Runner.Do(ctx, t.cfg.Build, r).Status == worker.OK
+	sets := slices.Concat(g.sets, more)
+	r := worker.Request{Program: data, Format: worker.HLO, Options: comparisonFlags}
+	for _, set := range sets {
+		var in []worker.Array
+		for _, l := range set {
+			in = append(in, worker.Array{Type: int32(l.Shape.Type), Dims: l.Shape.Dims, Data: l.Raw})
+		}
+		r.Inputs = append(r.Inputs, in)
+	}
+	o := run.Do(ctx, b, r)
+	if o.Status != worker.OK || o.Result == nil || len(o.Result.Sets) != len(sets) {
+		return broken
+	}
+	want := slices.Concat(g.value(ctx, program), g.evaluate(ctx, g.trail.Before, arguments(more)))
+	out := right
+	for k, set := range o.Result.Sets {
+		if set.Failure != nil {
+			return broken
+		}
+		if want[k] == nil {
+			continue
+		}
+		for _, d := range set.Distinct {
+			if outside(leaves(want[k]), d.Outputs) {
+				out = wrong
+			}
+		}
+	}
+	return out
 }
 
-// executed is a request that runs a program once on its first inputs.
-func (t *tester) executed(c *fuzz.Case, program []byte) (worker.Request, bool) {
-	s := c.Streams(t.cfg.Seed)
-	if len(s) == 0 {
-		return worker.Request{}, false
+// outside reports whether an element without contest is outside its legal set.
+func outside(want []*eval.Array, got []worker.Array) bool {
+	for o, w := range want {
+		if o >= len(got) || hlo.PrimitiveType(got[o].Type) != w.Type || !slices.Equal(got[o].Dims, w.Dims) {
+			return false // nothing to compare
+		}
+		v := eval.FromLiteral(&hlo.Literal{Shape: hlo.ArrayShape(w.Type, w.Dims...), Raw: got[o].Data}).Array
+		for i := range w.Len() {
+			if w.At(i).Contest == 0 && w.Legal(i, v.At(i)) == eval.Out {
+				return true
+			}
+		}
 	}
-	var set []worker.Array
-	for _, l := range s[0].Inputs {
-		set = append(set, worker.Array{Type: int32(l.Shape.Type), Dims: l.Shape.Dims, Data: l.Raw})
-	}
-	return worker.Request{Program: program, Format: worker.HLO, Options: comparisonFlags, Inputs: [][]worker.Array{set}}, true
+	return false
 }
 
-// accepts reports whether the build takes the planted module.
-func (t *tester) accepts(ctx context.Context, g *ground, d defects.Defect, route Route) bool {
+// accepts reports whether the build takes the planted module: undone is a
+// mistake that does not show in what the build computes on the proof's inputs,
+// because a later pass or code generation makes it good.
+func (t *tester) accepts(ctx context.Context, g *ground, d defects.Defect, route Route) (ok, undone bool) {
 	c := NewComposite(t.cfg.Runner, t.cfg.Build, d, route, t.cfg.TempDir)
-	if route == Backend && t.cfg.Build.Kind == builds.CompileOnly {
-		return true // nothing is left to compile
+	if t.executes() {
+		switch g.execute(ctx, t, c, c.Head, nil) {
+		case wrong:
+			return true, false
+		case right:
+			return false, true
+		}
+		return false, false
+	}
+	if route == Backend {
+		return true, false // nothing is left to compile
 	}
 	whole := g.c.Module
-	_, late := stages[route]
-	late = (late || route == Backend) && t.cfg.Build.Kind == builds.Executable
-	if t.cfg.Build.Kind == builds.Executable && !late {
+	if t.cfg.Build.Kind == builds.Executable {
 		whole = triage.Stopped(whole)
 	}
 	data, err := hlo.MarshalModule(whole)
 	if err != nil {
-		return false
+		return false, false
 	}
-	r := worker.Request{Program: data, Format: worker.HLO, Options: comparisonFlags, CompileOnly: true}
-	if late { // it must get through code generation
-		var ok bool
-		if r, ok = t.executed(g.c, data); !ok {
-			return false
-		}
-	}
-	out := c.Do(ctx, c.Head, r)
-	trail := triage.Trail{Outcome: out}
-	return trail.Complete()
+	trail := triage.Trail{Outcome: c.Do(ctx, c.Head, worker.Request{Program: data, Format: worker.HLO, Options: comparisonFlags, CompileOnly: true})}
+	return trail.Complete(), false
 }

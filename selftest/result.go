@@ -120,9 +120,11 @@ type Result struct {
 	// Programs could be planted in.
 	Programs int `json:"programs"`
 	// Unproved plants changed no legal set, Refused ones were not accepted by
-	// the build; neither is counted.
+	// the build, Undone ones do not show in what it computes: a later pass or
+	// code generation makes them good. None of them is counted.
 	Unproved int       `json:"unproved"`
 	Refused  int       `json:"refused"`
+	Undone   int       `json:"undone"`
 	Defects  []Outcome `json:"defects"`
 
 	Recall      Rate          `json:"recall"`

@@ -61,8 +61,8 @@ type tester struct {
 	// transforms says that the build has the extension.
 	transforms bool
 	// unproved plants changed no legal set, refused ones were not accepted by
-	// the build.
-	unproved, refused int
+	// the build, and undone ones do not show in what it computes.
+	unproved, refused, undone int
 }
 
 // Run plants the defects and runs the gate on each. An error is ctx's or an
@@ -79,7 +79,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	grounds := t.survey(ctx)
 	res.Programs = len(grounds)
 	planted := t.choose(ctx, grounds, cfg.Defects)
-	res.Unproved, res.Refused = t.unproved, t.refused
+	res.Unproved, res.Refused, res.Undone = t.unproved, t.refused, t.undone
 	res.Timing.ChooseSeconds = cfg.Now().Sub(start).Seconds()
 	outcomes := make([]Outcome, len(planted))
 	nulls := t.nullPlaces(grounds, cfg.Null)

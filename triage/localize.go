@@ -172,15 +172,15 @@ func (l *localizer) operand(b, a *hlo.Instruction, before int) (*hlo.Instruction
 	if b.Op != a.Op || len(b.Operands) != len(a.Operands) {
 		return nil, nil
 	}
-	rewired := 0
+	rewired := map[[2]*hlo.Instruction]bool{}
 	for i := range b.Operands {
 		if b.Operands[i].Name != a.Operands[i].Name {
-			rewired++
+			rewired[[2]*hlo.Instruction{b.Operands[i], a.Operands[i]}] = true
 		}
 	}
 	for i := range b.Operands {
 		if now := l.after.byName[b.Operands[i].Name]; now != nil && now != a.Operands[i] {
-			if rewired > 1 || l.before.byName[a.Operands[i].Name] != nil {
+			if len(rewired) > 1 || l.before.byName[a.Operands[i].Name] != nil {
 				continue
 			}
 		}

@@ -162,7 +162,7 @@ func printSelftest(a *app, r *selftest.Result) {
 			fmt.Fprintf(a.stdout, "wrong instruction: %s in %s: %v, planted %v\n", o.Defect, o.Case, o.BlamedInstruction, o.Names)
 		}
 	}
-	fmt.Fprintf(a.stdout, "\n%d defects in %d programs (%d more changed no legal set, %d were refused by the build)\n", len(r.Defects), r.Programs, r.Unproved, r.Refused)
+	fmt.Fprintf(a.stdout, "\n%d defects in %d programs (%d more changed no legal set, %d were refused by the build, %d made good by it)\n", len(r.Defects), r.Programs, r.Unproved, r.Refused, r.Undone)
 	fmt.Fprintf(a.stdout, "median minimal program: %g instructions; reports per defect: %.2f; median time to detection: %.2fs\n", r.MedianMinimal, r.ReportsPerDefect, r.MedianSeconds)
 	fmt.Fprintf(a.stdout, "nothing planted: %d runs, %d cells, %d false blocks, %d alarms\n", r.Null.Runs, r.Null.Cells, r.Null.Blocks, len(r.Null.Alarms))
 	for _, s := range r.Null.Alarms {
