@@ -84,6 +84,14 @@ type commands struct {
 		Run     actionRunCmd     `cmd:"" help:"The gate in a job of GitHub Actions: event to verdict, comment and check."`
 		Publish actionPublishCmd `cmd:"" help:"Comment on a fork's pull request: the privileged half, on workflow_run."`
 	} `cmd:"" help:"The pull request's side."`
+	Swarm struct {
+		Run       swarmRunCmd       `cmd:"" help:"Stress passes, reproduce reports, explain and fix what is found."`
+		Stress    swarmStressCmd    `cmd:"" help:"Write programs for passes and run them through the gate."`
+		Reproduce swarmReproduceCmd `cmd:"" help:"Turn reports, traces or logs into smallest programs."`
+		Explain   swarmExplainCmd   `cmd:"" help:"Say which rewrite made a case wrong, and why."`
+		Fix       swarmFixCmd       `cmd:"" help:"Draft patches that the gate accepts."`
+		Publish   swarmPublishCmd   `cmd:"" help:"Let drafts out, under a person's name."`
+	} `cmd:"" help:"Agents that propose programs, explanations and fixes; the gate decides."`
 	BazelTest  bazelTestCmd  `cmd:"" hidden:"" help:"What the rule xla_pass_gate_test runs."`
 	Doctor     doctorCmd     `cmd:"" help:"Say what this machine lacks."`
 	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`
