@@ -367,7 +367,9 @@ func (s *swarm) tests(t *task, out Fix, patch *checkout.Patch) ([]*fuzz.Case, er
 }
 
 func inEdits(out Fix, module string) bool {
-	return slices.ContainsFunc(out.Edits, func(e checkout.Edit) bool { return e.Path == out.Test && strings.Contains(e.New, strings.TrimSpace(module)) })
+	return slices.ContainsFunc(out.Edits, func(e checkout.Edit) bool {
+		return e.Path == out.Test && strings.Contains(e.New, strings.TrimSpace(module))
+	})
 }
 
 // mended: the finding's case and the regression test fail before and pass after.

@@ -267,7 +267,7 @@ func (a *app) gateOf(run runFlags, only passesFlags, base, head string, probes i
 
 // attempts and busyWait bound how long a busy provider is waited for.
 const (
-	attempts    = 5
+	attempts = 5
 	busyWait = time.Minute
 )
 
@@ -439,4 +439,3 @@ func (a *app) printSwarm(res *swarm.Result, out string, asJSON bool) error {
 	fmt.Fprintf(w, "drafts in %s; nothing leaves this machine without passgate swarm publish\n", filepath.Join(out, "drafts"))
 	return nil
 }
-
