@@ -11,6 +11,7 @@ import (
 	"github.com/passgate/passgate/fuzz"
 	"github.com/passgate/passgate/hlo"
 	"github.com/passgate/passgate/hlo/eval"
+	"github.com/passgate/passgate/triage"
 	"github.com/passgate/passgate/xla/builds"
 	"github.com/passgate/passgate/xla/pjrt"
 	"github.com/passgate/passgate/xla/worker"
@@ -44,7 +45,7 @@ func encode(c *fuzz.Case) (worker.Request, error) {
 	if c.Module == nil {
 		return worker.Request{Program: []byte(c.Text), Format: worker.MLIR}, nil
 	}
-	p, err := c.Module.ToProto()
+	p, err := triage.Untupled(c.Module).ToProto()
 	if err != nil {
 		return worker.Request{}, err
 	}
@@ -52,10 +53,14 @@ func encode(c *fuzz.Case) (worker.Request, error) {
 	return worker.Request{Program: data, Format: worker.HLO}, err
 }
 
-// arguments turns the inputs of a stream into the worker's arrays.
+// arguments turns the inputs of a stream into the worker's arrays, one per leaf.
 func arguments(inputs []*hlo.Literal) []worker.Array {
 	var out []worker.Array
 	for _, l := range inputs {
+		if l.Shape.IsTuple() {
+			out = append(out, arguments(l.Elements)...)
+			continue
+		}
 		out = append(out, worker.Array{Type: int32(l.Shape.Type), Dims: l.Shape.Dims, Data: l.Raw})
 	}
 	return out
@@ -76,21 +81,36 @@ func results(outputs []worker.Array) []*hlo.Literal {
 	return out
 }
 
+// compilable says why a program cannot be compiled and given inputs, "" if it
+// can.
+func compilable(c *fuzz.Case) string {
+	if c.Module == nil {
+		return ""
+	}
+	for i, p := range c.Params() {
+		for _, leaf := range p.Leaves() {
+			switch {
+			case !leaf.IsArray():
+				return fmt.Sprintf("parameter %d has type %s", i, p)
+			case leaf.IsDynamic():
+				return fmt.Sprintf("parameter %d has a dynamic dimension", i)
+			}
+		}
+	}
+	if c.Module.ReplicaCount > 1 || c.Module.NumPartitions > 1 {
+		return fmt.Sprintf("the program is for %d replicas and %d partitions", max(c.Module.ReplicaCount, 1), max(c.Module.NumPartitions, 1))
+	}
+	return ""
+}
+
 // runnable says why a program cannot be run through PJRT with plain inputs, ""
 // if it can.
 func runnable(c *fuzz.Case) string {
 	if c.Module == nil {
 		return ""
 	}
-	for i, p := range c.Params() {
-		switch {
-		case p.IsTuple():
-			return fmt.Sprintf("parameter %d is a tuple", i)
-		case !p.IsArray():
-			return fmt.Sprintf("parameter %d has type %s", i, p)
-		case p.IsDynamic():
-			return fmt.Sprintf("parameter %d has a dynamic dimension", i)
-		}
+	if why := compilable(c); why != "" {
+		return why
 	}
 	for _, l := range c.Module.Entry.Root.Shape.Leaves() {
 		if !l.IsArray() {
@@ -104,9 +124,6 @@ func runnable(c *fuzz.Case) string {
 				return fmt.Sprintf("%s (%%%s) waits for a host that speaks to the program", in.Op, in.Name)
 			}
 		}
-	}
-	if c.Module.ReplicaCount > 1 || c.Module.NumPartitions > 1 {
-		return fmt.Sprintf("the program is for %d replicas and %d partitions", max(c.Module.ReplicaCount, 1), max(c.Module.NumPartitions, 1))
 	}
 	return ""
 }

@@ -219,13 +219,17 @@ func (k *caseRun) judgePasses(ctx context.Context, p *passSide, sets [][]*eval.V
 
 var passOptions = eval.Options{Bounds: true, MaxSteps: passSteps}
 
-// passSets are the input streams that the reference can evaluate.
+// passSets are the input streams that the reference can evaluate; the first
+// stream if there are none.
 func (k *caseRun) passSets() (streams []*asked, sets [][]*eval.Value) {
 	for _, a := range k.asked {
 		if a.strict != nil {
 			streams = append(streams, a)
 			sets = append(sets, values(a.Inputs))
 		}
+	}
+	if len(streams) == 0 && len(k.asked) > 0 && k.c.Module != nil { // steps are judged by what they change
+		streams, sets = k.asked[:1], [][]*eval.Value{values(k.asked[0].Inputs)}
 	}
 	return streams, sets
 }
@@ -287,7 +291,7 @@ func (r *run) workPasses(ctx context.Context, c *fuzz.Case) caseReport {
 	if c.Module == nil {
 		return stop(CaseUnsupported, Unsupported, "per-pass validation does not read StableHLO")
 	}
-	if why := runnable(c); why != "" {
+	if why := compilable(c); why != "" {
 		return stop(CaseUnsupported, Unsupported, why)
 	}
 	k := &caseRun{run: r, c: c}
@@ -360,6 +364,10 @@ func counts(both [2]passSide) *StepCounts {
 		}
 		v := p.validation
 		one := &StepCounts{Judged: v.Judged, Undecided: v.Undecided, Shared: v.Shared, ByRule: v.Ruled, Unknown: v.Unknown}
+		if left := len(p.trail.States) - len(v.Steps); left > 0 {
+			one.Unknown += left
+			one.because(outOfTime, left)
+		}
 		for _, s := range v.Steps {
 			if s.Standing == triage.Unknown {
 				one.Reasons = append(one.Reasons, s.Key.Pass+": "+s.Detail)

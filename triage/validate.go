@@ -1,6 +1,7 @@
 package triage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -117,8 +118,10 @@ type evaluation struct {
 // it with the last state before it that could be evaluated. A step that
 // follows an unknown one is compared across the gap: then Detail names the gap.
 //
-// The error is ctx's, or that of the program itself when the reference cannot
-// evaluate it on any input set.
+// Where the reference cannot evaluate the program itself, or not in the step
+// limit, steps are judged by what they change alone (ValidateRegions).
+//
+// The error is ctx's, or says that the inputs don't fit the program.
 func (t *Trail) Validate(ctx context.Context, inputs [][]*eval.Value, o eval.Options) (*Validation, error) {
 	return t.ValidateKnown(ctx, inputs, o, Evaluations{}, -1)
 }
@@ -129,8 +132,10 @@ func (t *Trail) Validate(ctx context.Context, inputs [][]*eval.Value, o eval.Opt
 func (t *Trail) ValidateKnown(ctx context.Context, inputs [][]*eval.Value, o eval.Options, known Evaluations, own int) (*Validation, error) {
 	v := &Validation{Sets: make([]SetTally, len(inputs))}
 	original := evaluate(ctx, t.Before, inputs, v.Sets, o, own)
-	if err := v.giveUp(original); err != nil {
-		return nil, err
+	given := v.giveUp(original)
+	var u *eval.Unsupported
+	if given != nil && !errors.As(given, &u) && !errors.Is(given, eval.ErrStepLimit) {
+		return nil, given
 	}
 	before, sum := slices.Clone(original), Sum{}
 	gap := ""
@@ -178,7 +183,7 @@ func (t *Trail) ValidateKnown(ctx context.Context, inputs [][]*eval.Value, o eva
 		switch {
 		case !evaluated:
 			if trouble == nil {
-				trouble = eval.ErrStepLimit // in every set, at an earlier step
+				trouble = cmp.Or(given, eval.ErrStepLimit) // in every set, at an earlier step
 			}
 			step.Standing, step.Detail = Unknown, trouble.Error()
 		case step.Standing == Guilty && gap != "":
@@ -198,7 +203,7 @@ func (t *Trail) ValidateKnown(ctx context.Context, inputs [][]*eval.Value, o eva
 			v.Unknown++
 			gap = step.Key.String()
 		} else {
-			if step.open() {
+			if step.Open() {
 				v.Undecided++
 			} else {
 				v.Judged++
@@ -236,9 +241,9 @@ func (s *Step) weak() bool {
 	return s.Standing == Unknown || s.Standing == Same && s.Undecided+s.Loose > 0
 }
 
-// open reports whether neither the whole program nor what the step changed
+// Open reports whether neither the whole program nor what the step changed
 // decides a single element.
-func (s *Step) open() bool {
+func (s *Step) Open() bool {
 	if s.Standing != Same || s.Undecided < s.Elements {
 		return false
 	}

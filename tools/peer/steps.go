@@ -12,57 +12,87 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/passgate/passgate/fuzz"
 	"github.com/passgate/passgate/gate"
+	"github.com/passgate/passgate/hlo"
 	"github.com/passgate/passgate/xla/builds"
 	"github.com/passgate/passgate/xla/worker"
 )
 
 const stepsUsage = `usage: peer steps (--xla DIR | --cases DIR) --build SPEC [flags]
 
-Compiles programs up to code generation on one build, as base and as head, has
-the gate judge every pass step, and prints how many steps are judged,
-undecided and unknown, the latter by reason.
+Compiles programs up to code generation on one build, has the reference judge
+every pass step that changed them, and prints how many steps are judged,
+undecided and unknown, by reason and by pass. Programs for several devices, with
+an array of more than 2^20 elements, or with parameters that are no arrays of
+static shape are skipped and counted.
 
 `
 
+type stepsConfig struct {
+	checkout, dir, build string
+	limit, workers, show int
+	deadline             time.Duration
+	terms                string
+}
+
 func stepsMain(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	var c stepsConfig
 	flags := flag.NewFlagSet("peer steps", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.Usage = func() { fmt.Fprint(stderr, stepsUsage); flags.PrintDefaults() }
-	checkout := flags.String("xla", "", "XLA source checkout whose test modules are compiled")
-	dir := flags.String("cases", "", "directory of cases")
-	build := flags.String("build", "xla-2026-06", "build spec")
-	limit := flags.Int("limit", 1000, "programs, spread evenly over all; 0 is all")
-	workers := flags.Int("workers", runtime.NumCPU(), "programs at a time")
+	flags.StringVar(&c.checkout, "xla", "", "XLA source checkout whose test modules are compiled")
+	flags.StringVar(&c.dir, "cases", "", "directory of cases")
+	flags.StringVar(&c.build, "build", "xla-2026-06", "build spec")
+	flags.StringVar(&c.terms, "accept-terms", "", "builds whose own terms are accepted, comma-separated")
+	flags.IntVar(&c.limit, "limit", 1000, "programs, spread evenly over all that are not skipped; 0 is all")
+	flags.IntVar(&c.workers, "workers", runtime.NumCPU(), "programs at a time")
+	flags.IntVar(&c.show, "show", 20, "lines per list")
+	flags.DurationVar(&c.deadline, "deadline", time.Minute, "time for one program; steps that are left then are unknown")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return 0
 		}
 		return 2
 	}
-	if (*checkout == "") == (*dir == "") || flags.NArg() > 0 || *limit < 0 {
-		fmt.Fprintln(stderr, "peer steps: need one of --xla DIR and --cases DIR, and no other arguments")
+	if (c.checkout == "") == (c.dir == "") || flags.NArg() > 0 || c.limit < 0 || c.deadline <= 0 {
+		fmt.Fprintln(stderr, "peer steps: need one of --xla DIR and --cases DIR, a positive deadline, and no other arguments")
 		return 2
 	}
-	cases, err := stepCases(*checkout, *dir, *limit)
+	sum := newStepSum()
+	cases, err := stepCases(c, sum)
 	if err == nil {
-		err = countSteps(ctx, *build, cases, *workers, stdout)
+		err = countSteps(ctx, c, cases, sum, stderr)
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, "peer steps:", err)
 		return 2
 	}
+	sum.write(stdout, c.show)
 	return 0
 }
 
-// stepCases reads the programs; those that package hlo refuses are left out.
-func stepCases(checkout, dir string, limit int) ([]*fuzz.Case, error) {
-	var all []*fuzz.Case
-	if dir != "" {
-		files, err := filepath.Glob(filepath.Join(dir, "*.case"))
+// stepProgram is a program and where it comes from.
+type stepProgram struct {
+	*fuzz.Case
+	origin string
+}
+
+// stepCases reads the programs.
+func stepCases(c stepsConfig, sum *stepSum) ([]stepProgram, error) {
+	var all []stepProgram
+	add := func(p *fuzz.Case, origin string) {
+		if why := unfit(p.Module, p.Params()); why != "" {
+			sum.skipped[why]++
+			return
+		}
+		all = append(all, stepProgram{p, origin})
+	}
+	if c.dir != "" {
+		files, err := filepath.Glob(filepath.Join(c.dir, "*.case"))
 		if err != nil {
 			return nil, err
 		}
@@ -71,15 +101,15 @@ func stepCases(checkout, dir string, limit int) ([]*fuzz.Case, error) {
 			if err != nil {
 				return nil, err
 			}
-			c, err := fuzz.ReadCase(f, data)
+			p, err := fuzz.ReadCase(f, data)
 			if err != nil {
 				return nil, err
 			}
-			all = append(all, c)
+			add(p, p.Name)
 		}
 	} else {
 		seen := map[string]bool{}
-		for m, err := range fuzz.Harvest(os.DirFS(checkout)) {
+		for m, err := range fuzz.Harvest(os.DirFS(c.checkout)) {
 			if err != nil {
 				return nil, err
 			}
@@ -87,27 +117,62 @@ func stepCases(checkout, dir string, limit int) ([]*fuzz.Case, error) {
 				continue
 			}
 			seen[m.Text] = true
-			if c, err := fuzz.ReadModule(fmt.Sprintf("%05d.hlo", len(seen)), []byte(m.Text)); err == nil {
-				all = append(all, c)
+			p, err := fuzz.ReadModule(fmt.Sprintf("%05d.hlo", len(seen)), []byte(m.Text))
+			if err != nil {
+				sum.skipped["not accepted by package hlo"]++
+				continue
 			}
+			add(p, fmt.Sprintf("%s:%d", m.Path, m.Line))
 		}
 	}
-	if limit == 0 || limit >= len(all) {
+	if c.limit == 0 || c.limit >= len(all) {
 		return all, nil
 	}
-	out := make([]*fuzz.Case, limit)
+	out := make([]stepProgram, c.limit)
 	for i := range out {
-		out[i] = all[i*len(all)/limit]
+		out[i] = all[i*len(all)/c.limit]
 	}
 	return out, nil
 }
 
-func countSteps(ctx context.Context, build string, cases []*fuzz.Case, workers int, w io.Writer) error {
-	spec, err := builds.Parse(build)
+// unfit says why a program is not worth compiling alone on a small machine, ""
+// if it is.
+func unfit(m *hlo.Module, params []*hlo.Shape) string {
+	if m == nil {
+		return "StableHLO"
+	}
+	if m.ReplicaCount > 1 || m.NumPartitions > 1 {
+		return "for several devices"
+	}
+	for _, k := range m.Computations {
+		for _, in := range k.Instructions {
+			for _, leaf := range in.Shape.Leaves() {
+				if leaf.Elems() > maxElements {
+					return "an array of more than 2^20 elements"
+				}
+			}
+		}
+	}
+	for _, p := range params {
+		for _, leaf := range p.Leaves() {
+			if !leaf.IsArray() || leaf.IsDynamic() {
+				return "parameters that are not arrays of static shape"
+			}
+		}
+	}
+	return ""
+}
+
+func countSteps(ctx context.Context, c stepsConfig, cases []stepProgram, sum *stepSum, progress io.Writer) error {
+	spec, err := builds.Parse(c.build)
 	if err != nil {
 		return err
 	}
-	store, err := builds.NewStore(builds.Config{Environ: os.Environ()})
+	terms := map[string]bool{}
+	for name := range strings.SplitSeq(c.terms, ",") {
+		terms[name] = true
+	}
+	store, err := builds.NewStore(builds.Config{Environ: os.Environ(), AcceptTerms: terms})
 	if err != nil {
 		return err
 	}
@@ -119,38 +184,125 @@ func countSteps(ctx context.Context, build string, cases []*fuzz.Case, workers i
 	if err != nil {
 		return err
 	}
-	pool, err := worker.NewPool(worker.Config{Command: []string{self, "worker"}, Workers: workers, Timeout: time.Minute})
+	pool, err := worker.NewPool(worker.Config{Command: []string{self, "worker"}, Workers: c.workers, Timeout: c.deadline})
 	if err != nil {
 		return err
 	}
 	defer pool.Close()
-	res, err := gate.Run(ctx, gate.Config{
-		Base: b, Head: b, Cases: cases, Runner: pool, Now: time.Now, Seed: 1, Workers: workers, Timeout: time.Minute, PassesOnly: true,
-	})
-	if err != nil {
-		return err
+	cfg := gate.Config{Runner: pool, Now: time.Now, Seed: 1, Timeout: c.deadline}
+	work := make(chan stepProgram)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	for range c.workers {
+		wg.Go(func() {
+			for p := range work {
+				limited, cancel := context.WithTimeout(ctx, c.deadline)
+				j := gate.JudgeSteps(limited, cfg, b, p.Case)
+				cancel()
+				mu.Lock()
+				sum.add(p.origin, j)
+				if sum.programs%50 == 0 {
+					fmt.Fprintf(progress, "%d of %d programs, %d steps, %d not judged\n", sum.programs, len(cases), sum.steps(), sum.counts.Undecided+sum.counts.Unknown)
+				}
+				mu.Unlock()
+			}
+		})
 	}
-	writeSteps(w, res)
+	for _, p := range cases {
+		if ctx.Err() != nil {
+			break
+		}
+		work <- p
+	}
+	close(work)
+	wg.Wait()
 	return ctx.Err()
 }
 
-func writeSteps(w io.Writer, res *gate.Result) {
-	s := res.Steps
-	if s == nil {
-		s = &gate.StepCounts{}
+// stepSum adds the programs up.
+type stepSum struct {
+	programs int
+	counts   gate.StepCounts
+	// Programs by why they were skipped, and by what the build did that is not
+	// right.
+	skipped, refused map[string]int
+	undecided        map[string]int // steps by pass
+	unknown          map[string]int // steps by "pass: reason"
+	worst            map[string]int // open steps by program
+	guilty           []string
+}
+
+func newStepSum() *stepSum {
+	return &stepSum{skipped: map[string]int{}, refused: map[string]int{}, undecided: map[string]int{}, unknown: map[string]int{}, worst: map[string]int{}}
+}
+
+func (s *stepSum) add(origin string, j gate.JudgedSteps) {
+	s.programs++
+	c := j.Counts
+	s.counts.Judged += c.Judged
+	s.counts.Undecided += c.Undecided
+	s.counts.Unknown += c.Unknown
+	if j.Build != gate.Right {
+		s.refused[string(j.Build)+": "+kindOf(j.Detail)]++
 	}
-	total := s.Judged + s.Undecided + s.Unknown
-	share := func(n int) float64 { return 100 * float64(n) / float64(max(1, total)) }
-	fmt.Fprintf(w, "%d programs, %d compiled and examined; each build's steps are counted\n", res.Totals.Cases, res.Totals.PassesOnly)
-	fmt.Fprintf(w, "%d changed steps: %d judged (%.2f %%), %d undecided (%.2f %%), %d unknown (%.2f %%)\n",
-		total, s.Judged, share(s.Judged), s.Undecided, share(s.Undecided), s.Unknown, share(s.Unknown))
-	reasons := slices.SortedFunc(maps.Keys(s.UnknownBy), func(a, b string) int {
-		if d := s.UnknownBy[b] - s.UnknownBy[a]; d != 0 {
-			return d
+	for _, o := range j.Open {
+		s.worst[origin]++
+		if o.Why == "" {
+			s.undecided[o.Pass]++
+		} else {
+			s.unknown[o.Pass+": "+o.Why]++
 		}
-		return strings.Compare(a, b)
-	})
-	for _, why := range reasons {
-		fmt.Fprintf(w, "%6d unknown: %s\n", s.UnknownBy[why], why)
+	}
+	for _, g := range j.Guilty {
+		s.guilty = append(s.guilty, origin+" "+g)
+	}
+}
+
+func (s *stepSum) steps() int { return s.counts.Judged + s.counts.Undecided + s.counts.Unknown }
+
+func (s *stepSum) write(w io.Writer, show int) {
+	list := func(title string, n map[string]int) {
+		if len(n) == 0 {
+			return
+		}
+		fmt.Fprintln(w, title)
+		keys := slices.SortedFunc(maps.Keys(n), func(a, b string) int {
+			if d := n[b] - n[a]; d != 0 {
+				return d
+			}
+			return strings.Compare(a, b)
+		})
+		for i, k := range keys {
+			if i == show {
+				fmt.Fprintf(w, "       and %d more\n", len(keys)-show)
+				break
+			}
+			fmt.Fprintf(w, "%6d %s\n", n[k], k)
+		}
+	}
+	total := s.steps()
+	share := func(n int) float64 { return 100 * float64(n) / float64(max(1, total)) }
+	refused := 0
+	for _, n := range s.refused {
+		refused += n
+	}
+	fmt.Fprintf(w, "%d programs, of which %d do not get through the passes\n", s.programs, refused)
+	list("programs skipped:", s.skipped)
+	list("programs that do not get through the passes:", s.refused)
+	fmt.Fprintf(w, "%d changed steps: %d judged (%.2f %%), %d undecided (%.2f %%), %d unknown (%.2f %%)\n",
+		total, s.counts.Judged, share(s.counts.Judged), s.counts.Undecided, share(s.counts.Undecided), s.counts.Unknown, share(s.counts.Unknown))
+	reasons, passes := map[string]int{}, map[string]int{}
+	for k, n := range s.unknown {
+		pass, why, _ := strings.Cut(k, ": ")
+		reasons[kindOf(why)] += n
+		passes[pass] += n
+	}
+	list("unknown, by reason:", reasons)
+	list("unknown, by pass:", passes)
+	list("undecided, by pass:", s.undecided)
+	list("programs with most open steps:", s.worst)
+	slices.Sort(s.guilty)
+	for _, g := range s.guilty {
+		fmt.Fprintln(w, "guilty:", g)
 	}
 }

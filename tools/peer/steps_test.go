@@ -5,13 +5,59 @@ import (
 	"testing"
 
 	"github.com/passgate/passgate/gate"
+	"github.com/passgate/passgate/hlo"
 )
 
 func TestStepTable(t *testing.T) {
+	s := newStepSum()
+	s.skipped["for several devices"] = 2
+	s.add("a", gate.JudgedSteps{Build: gate.Right, Counts: &gate.StepCounts{Judged: 6, Undecided: 1, Unknown: 1},
+		Open: []gate.OpenStep{{Pass: "algsimp"}, {Pass: "cse", Why: "unsupported: infeed"}}})
+	s.add("b", gate.JudgedSteps{Build: gate.Crashed, Detail: "died", Counts: &gate.StepCounts{Unknown: 2},
+		Open: []gate.OpenStep{{Pass: "dce", Why: "unsupported: infeed"}, {Pass: "cse", Why: "unsupported: infeed"}}, Guilty: []string{"dce: 1, legal 2"}})
 	var b strings.Builder
-	writeSteps(&b, &gate.Result{Steps: &gate.StepCounts{Judged: 6, Undecided: 1, Unknown: 3, UnknownBy: map[string]int{"b": 1, "a": 2}}})
-	want := "10 changed steps: 6 judged (60.00 %), 1 undecided (10.00 %), 3 unknown (30.00 %)\n     2 unknown: a\n     1 unknown: b\n"
-	if _, got, _ := strings.Cut(b.String(), "\n"); got != want {
-		t.Errorf("got %q, want %q", got, want)
+	s.write(&b, 1)
+	want := `2 programs, of which 1 do not get through the passes
+programs skipped:
+     2 for several devices
+programs that do not get through the passes:
+     1 crash: died
+10 changed steps: 6 judged (60.00 %), 1 undecided (10.00 %), 3 unknown (30.00 %)
+unknown, by reason:
+     3 unsupported: infeed
+unknown, by pass:
+     2 cse
+       and 1 more
+undecided, by pass:
+     1 algsimp
+programs with most open steps:
+     2 a
+       and 1 more
+guilty: b dce: 1, legal 2
+`
+	if b.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
+	}
+}
+
+func TestUnfit(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"HloModule m\nENTRY e { ROOT p = f32[2] parameter(0) }", ""},
+		{"HloModule m\nENTRY e { ROOT p = (f32[2], (s32[])) parameter(0) }", ""},
+		{"HloModule m, replica_count=2\nENTRY e { ROOT p = f32[2] parameter(0) }", "for several devices"},
+		{"HloModule m\nENTRY e { ROOT p = f32[2097152] parameter(0) }", "an array of more than 2^20 elements"},
+		{"HloModule m\nENTRY e { ROOT p = token[] parameter(0) }", "parameters that are not arrays of static shape"},
+	} {
+		m, err := hlo.Parse("m.hlo", []byte(c.text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var params []*hlo.Shape
+		for _, p := range m.Entry.Params() {
+			params = append(params, p.Shape)
+		}
+		if got := unfit(m, params); got != c.want {
+			t.Errorf("%s: got %q, want %q", c.text, got, c.want)
+		}
 	}
 }

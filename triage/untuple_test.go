@@ -1,0 +1,49 @@
+package triage_test
+
+import (
+	"testing"
+
+	"github.com/passgate/passgate/hlo"
+	"github.com/passgate/passgate/triage"
+)
+
+func TestUntupled(t *testing.T) {
+	const text = `HloModule m, input_output_alias={ {}: (1, {1,0}, may-alias) }, entry_computation_layout={(f32[2]{0}, (s32[3]{0}, (f32[2]{0}, pred[])))->f32[2]{0}}
+
+ENTRY e {
+  a = f32[2] parameter(0)
+  t = (s32[3], (f32[2], pred[])) parameter(1)
+  u = (f32[2], pred[]) get-tuple-element(t), index=1
+  b = f32[2] get-tuple-element(u), index=0
+  ROOT r = f32[2] add(a, b)
+}
+`
+	m, err := hlo.Parse("m.hlo", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := m.String()
+	u := triage.Untupled(m)
+	if err := hlo.Verify(u); err != nil {
+		t.Fatalf("%v\n%s", err, u)
+	}
+	if m.String() != before {
+		t.Error("the module given was changed")
+	}
+	want := []string{"f32[2]", "s32[3]", "f32[2]", "pred[]"}
+	params := u.Entry.Params()
+	if len(params) != len(want) {
+		t.Fatalf("%d parameters, want %d", len(params), len(want))
+	}
+	for i, p := range params {
+		if got := p.Shape.WithoutLayout().String(); got != want[i] {
+			t.Errorf("parameter %d is %s, want %s", i, got, want[i])
+		}
+	}
+	if a := u.Attr.GetInputOutputAlias().GetEntries()[0]; a.ParameterNumber != 2 || len(a.ParameterShapeIndex) != 0 {
+		t.Errorf("the alias is of parameter %d%v, want 2", a.ParameterNumber, a.ParameterShapeIndex)
+	}
+	if plain := triage.Untupled(u); plain != u {
+		t.Error("a module without tuples is copied")
+	}
+}
