@@ -25,6 +25,9 @@ type caseRun struct {
 	c     *fuzz.Case
 	base  worker.Request // program and format, without inputs
 	asked []*asked
+	// edges are the edge streams of a program that is executed: they are, where
+	// head's passes are accused on them.
+	edges []*asked
 	// baseSides is what base made of the streams under the comparison flags.
 	baseSides []side
 	// placements are the checked buffer assignments of base and head.
@@ -142,7 +145,7 @@ func (r *run) work(ctx context.Context, c *fuzz.Case) caseReport {
 			}
 		}
 	}
-	report.findings = finish(c, k.asked, found)
+	report.findings = finish(c, slices.Concat(k.asked, k.edges), found)
 	report.steps, report.dropped, report.executed = k.steps, k.drop, true
 	k.summarise(&report, why)
 	return report
@@ -259,11 +262,12 @@ func wanted(want []*hlo.Literal, tolerance float64) *eval.Value {
 }
 
 func (k *caseRun) questionOf(stream string) (*asked, bool) {
-	i := slices.IndexFunc(k.asked, func(a *asked) bool { return a.Name == stream })
+	all := slices.Concat(k.asked, k.edges)
+	i := slices.IndexFunc(all, func(a *asked) bool { return a.Name == stream })
 	if i < 0 {
 		return nil, false
 	}
-	return k.asked[i], true
+	return all[i], true
 }
 
 func (k *caseRun) request(flags string) worker.Request {

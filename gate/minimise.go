@@ -60,8 +60,15 @@ const (
 )
 
 // stillFails holds a smaller program to what the finding is: class, status,
-// and the guilty step.
+// and the guilty step. Most programs do not show it, so the cheapest witness
+// is asked first: the passes of the guilty side where a pass is guilty, then
+// that side's execution, then the other side's.
 func (k *caseRun) stillFails(f *observedFinding, limit int64) triage.Fails {
+	first, second := k.run.cfg.Head, k.run.cfg.Base
+	if f.raw == Fixed {
+		first, second = second, first
+	}
+	byPass := f.Pass != nil && f.Level == LevelHLO && f.Class != Crash
 	return func(ctx context.Context, p triage.Program) bool {
 		data, err := hlo.MarshalModule(p.Module)
 		if err != nil {
@@ -74,13 +81,22 @@ func (k *caseRun) stillFails(f *observedFinding, limit int64) triage.Fails {
 		if q.reference, err = k.run.reference(ctx, p.Module, p.Inputs, eval.Options{MaxSteps: limit, ExcessPrecision: f.Flags == DefaultFlags}); err != nil {
 			return false
 		}
-		base, _ := k.pooled(k.run.cfg.Base).execute(ctx, r)
-		head, _ := k.pooled(k.run.cfg.Head).execute(ctx, r)
-		q.base, q.head = base[0], head[0]
+		if byPass && !k.passAccused(ctx, f, p, limit) {
+			return false
+		}
+		one, _ := k.pooled(first).execute(ctx, r)
+		q.base, q.head = one[0], one[0]
+		if !shows(f.Class, judge(q).head) {
+			return false
+		}
+		other, _ := k.pooled(second).execute(ctx, r)
+		if q.base = other[0]; first != k.run.cfg.Head {
+			q.base, q.head = one[0], other[0]
+		}
 		if !slices.ContainsFunc(judge(q).observations, func(o observation) bool { return o.class == f.Class && o.status == f.raw }) {
 			return false
 		}
-		if f.Pass == nil {
+		if f.Pass == nil || byPass {
 			return true
 		}
 		r.DumpAll, r.DumpDir = f.Class == Crash, k.run.cfg.DumpRoot
@@ -91,18 +107,32 @@ func (k *caseRun) stillFails(f *observedFinding, limit int64) triage.Fails {
 		if f.Class == Crash {
 			return f.Pass.Name == codeGeneration || trail.Last == f.Pass.Name && trail.LastPipeline == f.Pass.Pipeline
 		}
-		args := make([]*eval.Value, len(p.Inputs))
-		for i, l := range p.Inputs {
-			args[i] = eval.FromLiteral(l)
-		}
-		v, err := trail.Validate(ctx, [][]*eval.Value{args}, eval.Options{Bounds: true, MaxSteps: limit, ExcessPrecision: f.Flags == DefaultFlags})
-		if err != nil {
-			return false
-		}
-		g := v.Guilty()
-		if f.Level != LevelHLO {
-			return g == nil
-		}
-		return g != nil && g.Key.Pass == f.Pass.Name && g.Key.Pipeline == f.Pass.Pipeline
+		v, err := trail.Validate(ctx, [][]*eval.Value{values(p.Inputs)}, eval.Options{Bounds: true, MaxSteps: limit, ExcessPrecision: f.Flags == DefaultFlags})
+		return err == nil && v.Guilty() == nil
 	}
+}
+
+// passAccused reports whether the first guilty step of a smaller program is
+// that of the finding.
+func (k *caseRun) passAccused(ctx context.Context, f *observedFinding, p triage.Program, limit int64) bool {
+	t, err := k.passTrailUnder(ctx, f.Flags, k.run.cfg.Runner, k.guiltySide(f), p.Module, false)
+	if err != nil {
+		return false
+	}
+	t.States = upTo(t.States, f.Pass.Name)
+	v, err := t.Validate(ctx, [][]*eval.Value{values(p.Inputs)}, eval.Options{Bounds: true, MaxSteps: limit, ExcessPrecision: f.Flags == DefaultFlags})
+	if err != nil {
+		return false
+	}
+	g := v.Guilty()
+	return g != nil && g.Key.Pass == f.Pass.Name && g.Key.Pipeline == f.Pass.Pipeline
+}
+
+// upTo are the states up to the last one of a pass.
+func upTo(states []triage.State, pass string) []triage.State {
+	n := len(states)
+	for n > 0 && states[n-1].Key.Pass != pass {
+		n--
+	}
+	return states[:n]
 }

@@ -596,7 +596,9 @@ func (k *caseRun) passStillFails(f *observedFinding, limit int64) triage.Fails {
 		}
 		known := triage.Evaluations{}
 		guilty := k.compilePasses(ctx, k.run.cfg.Runner, first, p.Module)
-		guilty.forget(f.Pass.Name)
+		if guilty.trail != nil {
+			guilty.trail.States = upTo(guilty.trail.States, f.Pass.Name)
+		}
 		k.judgePasses(ctx, &guilty, sets, -1, o, known)
 		i := guilty.accused(f.Pass.Name)
 		if i < 0 {
@@ -612,16 +614,6 @@ func (k *caseRun) passStillFails(f *observedFinding, limit int64) triage.Fails {
 			k.judgePasses(ctx, &other, sets, -1, o, known)
 		}
 		return (f.raw == PreExisting) == (other.accused(f.Pass.Name) >= 0) && (f.raw == PreExisting || other.clean(s.Where.Output))
-	}
-}
-
-// forget drops the steps behind the last one of a pass.
-func (p *passSide) forget(pass string) {
-	if p.trail == nil {
-		return
-	}
-	for n := len(p.trail.States); n > 0 && p.trail.States[n-1].Key.Pass != pass; n-- {
-		p.trail.States = p.trail.States[:n-1]
 	}
 }
 

@@ -14,24 +14,31 @@ import (
 // something wrong.
 const witnessInstructions = 300
 
-// passWitness judges every pass step of head on the case's own and its lattice
-// inputs and returns what execution does not show: a wrong step may be undone
-// by a later one, by the library that runs, or by luck. One witness of two
-// blocks nothing.
+// passWitness judges every pass step of head on the case's own, its lattice and
+// its edge inputs and returns what execution does not show: a wrong step may be
+// undone by a later one, by the library that runs, or by luck. One witness of
+// two blocks nothing; but edge inputs on which a step is accused are executed.
 func (k *caseRun) passWitness(ctx context.Context, found []observedFinding) []observedFinding {
 	head := k.run.cfg.Head
 	if k.c.Module == nil || head.Python != "" || k.c.Module.NumInstructions() > witnessInstructions || ctx.Err() != nil {
 		return nil
 	}
 	var streams []*asked
-	var sets [][]*eval.Value
 	for _, a := range k.asked {
 		if a.strict != nil && (a.Name == fuzz.OwnStream || a.Name == fuzz.LatticeStream) {
-			streams, sets = append(streams, a), append(sets, values(a.Inputs))
+			streams = append(streams, a)
 		}
 	}
-	if len(sets) == 0 {
+	if !slices.ContainsFunc(found, func(f observedFinding) bool { return f.Blocking }) {
+		k.askEdges(ctx)
+		streams = append(streams, k.edges...)
+	}
+	if len(streams) == 0 {
 		return nil
+	}
+	sets := make([][]*eval.Value, len(streams))
+	for i, a := range streams {
+		sets[i] = values(a.Inputs)
 	}
 	trail, err := k.passTrail(ctx, k.run.cfg.Runner, head, k.c.Module, false)
 	if err != nil || !trail.Complete() {
@@ -42,13 +49,62 @@ func (k *caseRun) passWitness(ctx context.Context, found []observedFinding) []ob
 		return nil
 	}
 	both := k.examine(ctx, k.run.cfg.Runner, k.c.Module, sets, ownOf(streams), passOptions)
+	accused := k.passFindings(ctx, both, streams)
+	known := func(f observedFinding) bool {
+		return slices.ContainsFunc(found, func(g observedFinding) bool { return g.Pass != nil && f.Pass != nil && g.Pass.Name == f.Pass.Name })
+	}
 	var out []observedFinding
-	for _, f := range k.passFindings(ctx, both, streams) {
-		known := slices.ContainsFunc(found, func(g observedFinding) bool { return g.Pass != nil && f.Pass != nil && g.Pass.Name == f.Pass.Name })
-		if f.Level == LevelHLO && f.Head == Wrong && !known {
-			f.Detail = appendDetail(f.Detail, "seen in the passes' modules only, not in execution")
-			out = append(out, f)
+	for _, f := range accused {
+		if f.Level != LevelHLO || f.Head != Wrong || known(f) {
+			continue
 		}
+		if i := slices.IndexFunc(k.edges, func(a *asked) bool { return a.Name == f.Stream }); i >= 0 {
+			if seen := k.executeEdge(ctx, k.edges[i]); len(seen) > 0 {
+				found = append(found, seen...)
+				out = append(out, seen...)
+				if known(f) {
+					continue
+				}
+			}
+		}
+		f.Detail = appendDetail(f.Detail, "seen in the passes' modules only, not in execution")
+		out = append(out, f)
 	}
 	return out
+}
+
+// askEdges evaluates the reference on the edge streams where it is fast.
+func (k *caseRun) askEdges(ctx context.Context) {
+	if len(k.asked) == 0 || k.asked[0].strict == nil {
+		return
+	}
+	if _, err := k.run.reference(ctx, k.c.Module, k.asked[0].Inputs, eval.Options{MaxSteps: edgeSteps}); err != nil {
+		return
+	}
+	e := &caseRun{run: k.run, c: k.c}
+	e.ask(ctx, k.c.EdgeStreams(k.run.cfg.Seed), &caseReport{})
+	for _, a := range e.asked {
+		if a.strict != nil {
+			k.edges = append(k.edges, a)
+		}
+	}
+}
+
+// executeEdge runs both builds on one edge stream and follows up what they do.
+func (k *caseRun) executeEdge(ctx context.Context, a *asked) []observedFinding {
+	e := &caseRun{run: k.run, c: k.c, base: k.base, asked: []*asked{a}}
+	sides := e.executeBoth(ctx, ComparisonFlags)
+	judged := judge(question{stream: a.Name, flags: ComparisonFlags, reference: a.strict, base: sides[0][0], head: sides[1][0], firm: k.run.firm, sources: sources(k.c.Module)})
+	found := gather(k.c, []answer{judged})
+	for i := range found {
+		k.confirm(ctx, &found[i])
+		k.attribute(ctx, &found[i])
+	}
+	found = foldContested(found)
+	for i := range found {
+		if found[i].Blocking || k.run.minimiseAll {
+			k.minimise(ctx, &found[i], k.run.probes(&found[i]))
+		}
+	}
+	return found
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/passgate/passgate/hlo"
 	"github.com/passgate/passgate/hlo/eval"
@@ -145,12 +146,15 @@ func (l *localizer) differ(b, a *hlo.Instruction) (*Divergence, int) {
 // descend follows a differing pair to operands and called computations that
 // differ too, and did so before it.
 func (l *localizer) descend(b, a *hlo.Instruction) *Location {
-	for {
+	for last := false; !last; {
 		l.visited[[2]*hlo.Instruction{b, a}] = true
 		_, when := l.differ(b, a)
 		nb, na := l.operand(b, a, when)
 		if nb == nil {
 			nb, na = l.called(b, a, when)
+		}
+		if nb == nil {
+			nb, na, last = l.argument(b, a)
 		}
 		if nb == nil {
 			break
@@ -189,6 +193,29 @@ func (l *localizer) operand(b, a *hlo.Instruction, before int) (*hlo.Instruction
 		}
 	}
 	return nil, nil
+}
+
+// argument goes from a parameter of a fusion or call to what it is given there,
+// or to the caller itself (last) where that was given something else that was there
+// before.
+func (l *localizer) argument(b, a *hlo.Instruction) (nb, na *hlo.Instruction, last bool) {
+	if b.Op != hlo.OpParameter || a.Op != hlo.OpParameter || b.Attr.ParameterNumber != a.Attr.ParameterNumber {
+		return nil, nil, false
+	}
+	for _, ca := range l.after.byName {
+		if ca.Op != hlo.OpFusion && ca.Op != hlo.OpCall || !slices.Contains(ca.Called, l.after.home[a]) {
+			continue
+		}
+		cb := l.before.byName[ca.Name]
+		if cb == nil || cb.Op != ca.Op || !slices.Contains(cb.Called, l.before.home[b]) {
+			break // rewritten as a whole
+		}
+		if nb, na = l.operand(cb, ca, never); nb != nil {
+			return nb, na, false
+		}
+		return cb, ca, true
+	}
+	return nil, nil, false
 }
 
 // fresh is when a pair that was not visited yet differed, never if it did not.

@@ -37,6 +37,34 @@ ENTRY e {
 }
 `
 
+// fused doubles the sum of two parameters behind a fusion.
+const fused = `HloModule m
+body {
+  p = s32[2] parameter(0)
+  ROOT d = s32[2] add(p, p)
+}
+ENTRY e {
+  x = s32[2] parameter(0)
+  y = s32[2] parameter(1)
+  sum = s32[2] add(x, y)
+  other = s32[2] subtract(x, y)
+  f = s32[2] fusion(sum), kind=kLoop, calls=body
+  ROOT r = s32[2] multiply(f, other)
+}
+`
+
+// What goes into a fusion wrongly is blamed where it is made.
+func TestLocalizeInFusions(t *testing.T) {
+	for _, tt := range []struct{ from, to, want string }{
+		{"sum = s32[2] add(x, y)", "sum = s32[2] add(x, x)", "sum"},
+		{"fusion(sum)", "fusion(other)", "f"},
+		{"  f = s32[2] fusion(sum)", "  n = s32[2] negate(sum)\n  f = s32[2] fusion(n)", "sum"},
+		{"add(p, p)", "multiply(p, p)", "d"},
+	} {
+		localize(t, fused, tt.from, tt.to, tt.want)
+	}
+}
+
 // What differs first is blamed: in a loop everything that reads the last
 // iteration differs from the second one on, and is executed before the culprit.
 func TestLocalizeInLoops(t *testing.T) {
@@ -47,28 +75,33 @@ func TestLocalizeInLoops(t *testing.T) {
 		{"s32[] constant(3)", "s32[] constant(4)", "n"},
 		{"loop), index=1", "loop), index=2", "r"},
 	} {
-		before, err := hlo.Parse("before", []byte(counter))
+		localize(t, counter, tt.from, tt.to, tt.want)
+	}
+}
+
+func localize(t *testing.T, module, from, to, want string) {
+	t.Helper()
+	before, err := hlo.Parse("before", []byte(module))
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := hlo.Parse("after", []byte(strings.Replace(module, from, to, 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var args []*eval.Value
+	for _, text := range []string{"s32[2] {7, 9}", "s32[2] {100, 3000}"} {
+		l, err := hlo.ParseLiteral(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		after, err := hlo.Parse("after", []byte(strings.Replace(counter, tt.from, tt.to, 1)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var args []*eval.Value
-		for _, text := range []string{"s32[2] {7, 9}", "s32[2] {100, 3000}"} {
-			l, err := hlo.ParseLiteral(text)
-			if err != nil {
-				t.Fatal(err)
-			}
-			args = append(args, eval.FromLiteral(l))
-		}
-		loc, err := triage.Localize(t.Context(), before, after, args, eval.Options{Bounds: true})
-		if err != nil || loc == nil {
-			t.Fatalf("%s: %v, %v", tt.to, loc, err)
-		}
-		if loc.Before.Name != tt.want {
-			t.Errorf("%s: blamed %s, want %s", tt.to, loc.Before.Name, tt.want)
-		}
+		args = append(args, eval.FromLiteral(l))
+	}
+	loc, err := triage.Localize(t.Context(), before, after, args, eval.Options{Bounds: true})
+	if err != nil || loc == nil {
+		t.Fatalf("%s: %v, %v", to, loc, err)
+	}
+	if loc.Before.Name != want {
+		t.Errorf("%s: blamed %s, want %s", to, loc.Before.Name, want)
 	}
 }
