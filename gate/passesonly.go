@@ -422,7 +422,10 @@ func (k *caseRun) passFindings(ctx context.Context, both [2]passSide, streams []
 	base, head := &both[0], &both[1]
 	var out []observedFinding
 	if b := breakage(question{base: base.side, head: head.side}, base.side.behaviour, head.side.behaviour); b != nil {
-		b.stream, b.flags, b.base, b.head = k.asked[0].Name, ComparisonFlags, orRight(base.side), orRight(head.side)
+		if len(k.asked) > 0 { // no inputs are needed to break a compiler
+			b.stream = k.asked[0].Name
+		}
+		b.flags, b.base, b.head = ComparisonFlags, orRight(base.side), orRight(head.side)
 		b.baseRight = base.side.ran()
 		out = merge(out, *b)
 		f := &out[len(out)-1]

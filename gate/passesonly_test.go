@@ -14,6 +14,7 @@ import (
 	"github.com/passgate/passgate/fuzz"
 	"github.com/passgate/passgate/gate"
 	"github.com/passgate/passgate/hlo"
+	"github.com/passgate/passgate/hlo/eval"
 	"github.com/passgate/passgate/xla/builds"
 	"github.com/passgate/passgate/xla/pjrt"
 	"github.com/passgate/passgate/xla/worker"
@@ -203,6 +204,8 @@ func TestPassesOnlyOfACompilerThatFailsBehindThePasses(t *testing.T) {
 
 // A real regression between two real CPU builds, seen without executing
 // anything, and the third witness on one of them.
+// A real regression between two real CPU builds, seen without executing
+// anything, and the third witness on one of them.
 func TestPassesOnlyOnRealBuilds(t *testing.T) {
 	store, err := builds.NewStore(builds.Config{Environ: os.Environ()})
 	if err != nil {
@@ -281,5 +284,34 @@ func TestPassesOnlyCountStepsOfUnreadablePrograms(t *testing.T) {
 		if n != 4 || why == "" {
 			t.Errorf("%d unknown because %q", n, why)
 		}
+	}
+}
+
+// A compiler breaks without inputs, too: here the reference ends no input set.
+func TestPassesOnlyCrashWithoutInputs(t *testing.T) {
+	runner := &fake{answer: func(c call) worker.Outcome {
+		if c.build == "head" {
+			return worker.Outcome{Status: worker.Crashed, Crash: &worker.Crash{Signal: "SIGABRT"}}
+		}
+		dumps(t, c.DumpDir, []dumped{{"rewrite", doubles}})
+		return worker.Outcome{Status: worker.OK, Result: &worker.Result{}}
+	}}
+	c, err := fuzz.ReadModule("p.hlo", []byte(program(doubles)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := func(s string) *builds.Build {
+		return &builds.Build{Spec: builds.Spec{Text: s}, ID: s, Kind: builds.CompileOnly}
+	}
+	res, err := gate.Run(context.Background(), gate.Config{Base: b("base"), Head: b("head"), Cases: []*fuzz.Case{c}, Runner: runner,
+		Now: func() time.Time { return time.Time{} }, Seed: 1,
+		Reference: func(context.Context, *hlo.Module, []*hlo.Literal, eval.Options) (*eval.Value, error) {
+			return nil, eval.ErrStepLimit
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(res.Findings) != 1 || res.Findings[0].Class != gate.Crash || res.Findings[0].Status != gate.New || res.Cases[0].Outcome != gate.CaseFinding {
+		t.Errorf("findings %+v, case %+v", res.Findings, res.Cases[0])
 	}
 }
