@@ -113,10 +113,9 @@ func complaint(s string) string {
 	return strings.Join(strings.Fields(particular.ReplaceAllString(s, "*")), " ")
 }
 
-// suspect is a small program of which a pass of one build is guilty.
+// suspect is the place of a fault in a program: the states before and after, or
+// what should have come out and what did.
 type suspect struct {
-	trail         *triage.Trail
-	index         int // of the guilty step
 	before, after *hlo.Module
 	location      *triage.Location
 	region        *triage.Region
@@ -133,13 +132,9 @@ func (k *caseRun) rewrite(ctx context.Context, f *observedFinding) (r triage.Rew
 		return r, false
 	}
 	fails := func(ctx context.Context, p triage.Program) bool { return k.guilty(ctx, f, p) }
-	// What the right build made of the program at that step is free of what the
-	// pass does to it rightly; the region is free of the rest of the program.
-	for _, r := range []*triage.Region{k.asRight(ctx, f, p, s), s.region} {
-		if r == nil {
-			continue
-		}
-		if part := (triage.Program{Module: r.Before, Inputs: r.Inputs}); fails(ctx, part) {
+	// The instruction alone, or the region that changed, may be enough.
+	for _, part := range s.parts(ctx, values(p.Inputs)) {
+		if fails(ctx, part) {
 			p = part
 			break
 		}
@@ -156,30 +151,37 @@ func (k *caseRun) rewrite(ctx context.Context, f *observedFinding) (r triage.Rew
 	return triage.RewriteAt(plain.before, plain.after, plain.location)
 }
 
-// asRight is the region in which the guilty state differs from what the same
-// pass of the other build made of the same module; nil if that build has no such
-// step or is not right.
-func (k *caseRun) asRight(ctx context.Context, f *observedFinding, p triage.Program, s suspect) *triage.Region {
-	right := k.run.cfg.Base
-	if k.guiltySide(f) == right {
-		right = k.run.cfg.Head
+// parts are programs that are smaller than the one that the suspect was found
+// in, the smallest first.
+func (s *suspect) parts(ctx context.Context, args []*eval.Value) []triage.Program {
+	var out []triage.Program
+	if s.location != nil {
+		if p, ok := triage.Alone(ctx, s.before, s.location.Before, args, passOptions); ok {
+			out = append(out, p)
+		}
 	}
-	if f.raw != New && f.raw != Fixed || k.guiltySide(f) == right {
+	if s.region != nil {
+		out = append(out, triage.Program{Module: s.region.Before, Inputs: s.region.Inputs})
+	}
+	return out
+}
+
+// right is what the same pass of the other build made of the same module, if
+// that build is right: then it differs from the guilty state by the fault alone,
+// and not by what the pass does rightly; nil if there is none.
+func (k *caseRun) right(ctx context.Context, f *observedFinding, p triage.Program, t *triage.Trail, step int) *hlo.Module {
+	other := k.run.cfg.Base
+	if k.guiltySide(f) == other {
+		other = k.run.cfg.Head
+	}
+	if f.raw != New && f.raw != Fixed || k.guiltySide(f) == other {
 		return nil
 	}
-	other, err := k.passTrailUnder(ctx, f.Flags, k.run.cfg.Runner, right, p.Module, false)
+	trail, err := k.passTrailUnder(ctx, f.Flags, k.run.cfg.Runner, other, p.Module, false)
 	if err != nil {
 		return nil
 	}
-	module := counterpart(s.trail, other, s.index)
-	if module == nil {
-		return nil
-	}
-	r, err := triage.ValidateRegions(ctx, module, s.after, values(p.Inputs), passOptions, "")
-	if err != nil {
-		return nil
-	}
-	return r.Region
+	return counterpart(t, trail, step)
 }
 
 // guilty reports whether the pass of a finding is guilty of a program.
@@ -213,23 +215,31 @@ func (k *caseRun) accuse(ctx context.Context, f *observedFinding, p triage.Progr
 		return s, false
 	}
 	side := passSide{trail: t, validation: v}
-	s.trail, s.index = t, i
-	s.before, s.after = side.around(i)
-	r := v.Steps[i].Regions
+	before, after := side.around(i)
+	if right := k.right(ctx, f, p, t, i); right != nil {
+		if s.look(ctx, right, after, nil, values(p.Inputs)); s.location != nil {
+			return s, true
+		}
+	}
+	s.look(ctx, before, after, v.Steps[i].Regions, values(p.Inputs))
+	return s, true
+}
+
+// look finds the place at which two states differ, in regions that are known or
+// not.
+func (s *suspect) look(ctx context.Context, before, after *hlo.Module, r *triage.RegionStep, args []*eval.Value) {
+	s.before, s.after = before, after
 	if r == nil || r.Location == nil {
 		var err error
-		if r, err = triage.ValidateRegions(ctx, s.before, s.after, values(p.Inputs), passOptions, ""); err != nil {
+		if r, err = triage.ValidateRegions(ctx, before, after, args, passOptions, ""); err != nil {
 			r = nil
 		}
 	}
 	if r != nil && r.Location != nil {
 		s.location, s.region = r.Location, r.Region
-		return s, true
-	}
-	if loc, err := triage.Localize(ctx, s.before, s.after, values(p.Inputs), passOptions); err == nil {
+	} else if loc, err := triage.Localize(ctx, before, after, args, passOptions); err == nil {
 		s.location = loc
 	}
-	return s, true
 }
 
 // suspects remembers of which programs a pass of a build is guilty: findings of

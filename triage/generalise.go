@@ -86,6 +86,16 @@ func retype(m *hlo.Module, inputs []*hlo.Literal, from, to hlo.PrimitiveType) bo
 					return false
 				}
 			}
+			if in.Op == hlo.OpCompare && len(in.Operands) > 0 && in.Operands[0].Shape.Type == to {
+				switch {
+				case to.IsFloat():
+					in.Attr.ComparisonType, in.Attr.ComparisonOrder = "FLOAT", "PARTIAL"
+				case to.IsSigned():
+					in.Attr.ComparisonType, in.Attr.ComparisonOrder = "SIGNED", "TOTAL"
+				default:
+					in.Attr.ComparisonType, in.Attr.ComparisonOrder = "UNSIGNED", "TOTAL"
+				}
+			}
 			if in.Op == hlo.OpReducePrecision || in.Op == hlo.OpBitcastConvert || in.Op == hlo.OpBitcast {
 				return false // about the bits of the type
 			}
@@ -191,6 +201,17 @@ func (r *reducer) parameters() {
 // operands negate and add: in the entry and where a reduction combines.
 func (r *reducer) words() {
 	for c := 0; c < len(r.best.Module.Computations); c++ {
+		r.edit(func(m *hlo.Module, _ *[]*hlo.Literal) bool {
+			k := m.Computations[c]
+			p := k.Params()
+			if k == m.Entry || len(p) != 2 || p[0] == nil || p[1] == nil || p[0].Shape.Rank() != 0 || !p[0].Shape.IsArray() || p[0].Shape.Type == hlo.Pred ||
+				!p[0].Shape.Compatible(p[1].Shape) || !p[0].Shape.Compatible(k.Root.Shape) || k.Root.Op == hlo.OpAdd && k.Root.Operands[0] == p[0] && k.Root.Operands[1] == p[1] {
+				return false
+			}
+			k.Root = hlo.NewInstruction("plain."+k.Name, hlo.OpAdd, k.Root.Shape.Clone(), p[0], p[1])
+			k.Instructions = append(k.Instructions, k.Root)
+			return true
+		})
 		for i := 0; c < len(r.best.Module.Computations) && i < len(r.best.Module.Computations[c].Instructions); i++ {
 			r.edit(func(m *hlo.Module, _ *[]*hlo.Literal) bool {
 				in := m.Computations[c].Instructions[i]

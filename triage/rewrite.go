@@ -1,6 +1,7 @@
 package triage
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/passgate/passgate/hlo"
+	"github.com/passgate/passgate/hlo/eval"
 	"github.com/passgate/passgate/hlo/hlopb"
 )
 
@@ -46,7 +48,19 @@ func RewriteAt(before, after *hlo.Module, at *Location) (r Rewrite, ok bool) {
 	if x.Op == hlo.OpGetTupleElement {
 		e.tuple = b.of[x.Operands[0]]
 	}
-	r.Before = e.node(x)
+	switch {
+	case at.Before.Op == hlo.OpFusion && there[e.root]: // what it computes is still computed
+		r.Before = kind(at.Before)
+	case moves(x) && x.Op != hlo.OpBroadcast || x.Op == hlo.OpParameter: // any value
+		r.Before = "a value " + x.Shape.Type.String()
+		it := x
+		for moves(it) && it.Op != hlo.OpBroadcast {
+			it = b.through(it.Operands[0])
+		}
+		e.root = b.of[it]
+	default:
+		r.Before = e.node(x)
+	}
 	e.digests, e.texts = a, map[*hlo.Instruction]string{}
 	r.After = e.text(y)
 	if x.Op == y.Op && x.Op != hlo.OpGetTupleElement {
@@ -78,7 +92,10 @@ func descend(b, a *digests, there map[string]bool, x, y *hlo.Instruction) (*hlo.
 				below = append(below, [2]*hlo.Instruction{x.Called[i].Root, y.Called[i].Root})
 			}
 		}
-		if len(below) == 0 || len(below) > 1 && x.Op != hlo.OpTuple {
+		one := func(p [2]*hlo.Instruction) bool {
+			return b.of[p[0]] == b.of[below[0][0]] && a.of[p[1]] == a.of[below[0][1]]
+		}
+		if len(below) == 0 || x.Op != hlo.OpTuple && slices.ContainsFunc(below, func(p [2]*hlo.Instruction) bool { return !one(p) }) {
 			break
 		}
 		p, q := b.through(below[0][0]), a.through(below[0][1])
@@ -401,6 +418,35 @@ func kind(in *hlo.Instruction) string {
 		}
 	}
 	return t
+}
+
+// Alone is the program of one instruction of a module, on the values that it
+// reads when the module runs on args; ok is false if it cannot stand alone.
+func Alone(ctx context.Context, m *hlo.Module, in *hlo.Instruction, args []*eval.Value, o eval.Options) (p Program, ok bool) {
+	switch in.Op {
+	case hlo.OpParameter, hlo.OpConstant, hlo.OpBitcast, hlo.OpTuple:
+		return p, false
+	}
+	rec, err := record(ctx, m, args, o)
+	if err != nil {
+		return p, false
+	}
+	if p, ok = alone(in, rec); !ok {
+		return p, false
+	}
+	for _, c := range p.Module.Computations {
+		for _, in := range c.Instructions {
+			if in.Op == hlo.OpBitcast {
+				return p, false // its meaning rests on layouts
+			}
+			in.Shape = in.Shape.WithoutLayout()
+		}
+	}
+	for i, l := range p.Inputs {
+		p.Inputs[i] = &hlo.Literal{Shape: l.Shape.WithoutLayout(), Raw: l.Raw, DynamicSizes: l.DynamicSizes}
+	}
+	p.Module.Scheduled = false
+	return p, hlo.Verify(p.Module) == nil
 }
 
 // KernelKind is what a kernel computes, for the key of a fault behind the
