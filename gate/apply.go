@@ -48,7 +48,7 @@ type FiringShortfall struct {
 
 // subject is a finding as the policy's rules see it.
 func (f *Finding) subject() policy.Subject {
-	s := policy.Subject{Finding: f.ID, Class: string(f.Class), Case: f.Case, Instruction: f.Instruction}
+	s := policy.Subject{Finding: f.ID, Cluster: f.Cluster, Class: string(f.Class), Case: f.Case, Instruction: f.Instruction}
 	if f.Pass != nil {
 		s.Pass = f.Pass.Name
 	}

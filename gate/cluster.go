@@ -31,9 +31,9 @@ const clusterInstructions = 1000
 // failing program if one is known, else from the region that the step changed;
 // it is compiled and not run, so every finding gets one, blocking or not.
 //
-// Behind the passes: what the kernel computes. A compiler that died: the pass
-// and the message without its numbers. Everything else: the form of the
-// smallest program known.
+// Behind the passes: what the kernel computes. A compiler that died in a pass:
+// the pass and the message without its numbers; in code generation threads race
+// for the message. Everything else: the form of the smallest program known.
 //
 // How far off the values are does not tell defects apart: one wrong rewrite
 // gives values of every distance.
@@ -54,11 +54,8 @@ func (k *caseRun) identify(ctx context.Context, f *observedFinding) {
 			key.Signature = f.place()
 			key.Form = k.form(f)
 		}
-	case f.Class == Crash || f.Class == Hang:
+	case (f.Class == Crash || f.Class == Hang) && f.Pass != nil && f.Pass.Name != codeGeneration:
 		key.Signature = complaint(f.message())
-		if key.Signature == "" {
-			key.Form = k.form(f)
-		}
 	case f.kernel != "":
 		key.Signature = f.kernel
 	default:

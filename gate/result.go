@@ -124,6 +124,9 @@ const (
 	Infrastructure Behaviour = "infrastructure"
 )
 
+// Bad reports whether a build did something that it must not.
+func (b Behaviour) Bad() bool { return b == Wrong || b == Crashed || b == Hung || b == Flaky }
+
 // CaseResult is one case.
 type CaseResult struct {
 	ID      string  `json:"id"`

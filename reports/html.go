@@ -28,6 +28,7 @@ var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
 	"pass":   passWord,
 	"cell":   func(c gate.Cell) []string { return cellRow(&c) },
 	"policy": policyLines,
+	"also":   func(cases []string) string { return visible(clip(alsoWord(cases), 2_000), false) },
 }).Parse(page))
 
 // detailed is the number of findings whose programs are in the page.
@@ -40,7 +41,7 @@ func renderHTML(r *gate.Result) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := gravest(r, func(*gate.Finding) bool { return true })
+	all, also := leaders(gravest(r, func(*gate.Finding) bool { return true }))
 	var broke *gate.Finding
 	if len(all) > 0 && all[0].Blocking {
 		broke = all[0]
@@ -48,7 +49,7 @@ func renderHTML(r *gate.Result) ([]byte, error) {
 	hash := sha256.Sum256([]byte(script))
 	var b bytes.Buffer
 	err = pageTemplate.Execute(&b, map[string]any{
-		"R": r, "Verdict": verdictWords[r.Verdict], "Counts": tallyOf(r).String(), "Broke": broke, "Findings": all, "Details": detailed,
+		"R": r, "Verdict": verdictWords[r.Verdict], "Counts": tallyOf(r).String(), "Broke": broke, "Findings": all, "Also": also, "Details": detailed,
 		"Undetailed": max(0, len(all)-detailed), "Figures": figs, "CellColumns": cellColumns, "Null": nullWord(r), "Untested": untested(r),
 		"Witnesses": strings.Join(witnesses(r), ", "), "Reproduce": reproduce(r),
 		"Script": template.JS(script), "ScriptHash": template.HTMLAttr("sha256-" + base64.StdEncoding.EncodeToString(hash[:])),

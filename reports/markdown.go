@@ -162,21 +162,26 @@ func witnesses(r *gate.Result) []string {
 // findingsMarkdown shows findings in full while there is room, then a line each,
 // and then by kind; what is left out is counted.
 func findingsMarkdown(r *gate.Result, l limits, room int) string {
-	shown := gravest(r, func(f *gate.Finding) bool { return l.all || f.Status == gate.New })
-	if len(shown) == 0 {
+	found := gravest(r, func(f *gate.Finding) bool { return l.all || f.Status == gate.New })
+	if len(found) == 0 {
 		return ""
 	}
+	shown, also := leaders(found)
 	var b strings.Builder
 	title := "New findings"
 	if l.all {
 		title = "Findings"
 	}
-	fmt.Fprintf(&b, "### %s (%d)\n", title, len(shown))
+	if len(shown) < len(found) {
+		fmt.Fprintf(&b, "### %s (%d, of %s)\n", title, len(found), many(len(shown), "defect"))
+	} else {
+		fmt.Fprintf(&b, "### %s (%d)\n", title, len(found))
+	}
 	rest := rest(shown, l)
 	room -= b.Len() + len(rest)
 	full := 0
 	for full < min(len(shown), l.details) && (shown[full].Status == gate.New || len(shown) <= l.details) {
-		part := findingMarkdown(shown[full], l.program)
+		part := findingMarkdown(shown[full], also[shown[full].ID], l.program)
 		// Two thirds for full findings, the others get a line each.
 		if len(part) > room || full > 0 && len(shown) > full+1 && b.Len()+len(part) > 2*(room+b.Len())/3 {
 			break
@@ -195,7 +200,7 @@ func findingsMarkdown(r *gate.Result, l limits, room int) string {
 		b.WriteString(header)
 		room -= len(header)
 		for _, f := range left {
-			row := fmt.Sprintf("| `%s` | %s | %s | %s | %s | %s | %s | %s | %s |\n", f.ID, f.Class, short(statusWord(f), 80), short(passWord(f), 60), short(f.Case, 60), short(streamWord(f), 40), wrongWord(f), short(firstWord(f), 120), f.Confirmed)
+			row := fmt.Sprintf("| `%s` | %s | %s | %s | %s | %s | %s | %s | %s |\n", f.ID, f.Class, short(statusWord(f), 80), short(passWord(f), 60), casesWord(f, also[f.ID]), short(streamWord(f), 40), wrongWord(f), short(firstWord(f), 120), f.Confirmed)
 			if len(row) > room {
 				break
 			}
@@ -209,6 +214,14 @@ func findingsMarkdown(r *gate.Result, l limits, room int) string {
 		b.WriteString(rest)
 	}
 	return b.String() + "\n"
+}
+
+// casesWord is the case of a finding and the number of further ones.
+func casesWord(f *gate.Finding, also []string) string {
+	if len(also) == 0 {
+		return short(f.Case, 60)
+	}
+	return fmt.Sprintf("%s and %d more", short(f.Case, 60), len(also))
 }
 
 // rest is the table of findings by kind.
@@ -393,7 +406,7 @@ func firstWord(f *gate.Finding) string {
 
 // findingMarkdown is one finding in full: where, the three values, who is guilty,
 // the program.
-func findingMarkdown(f *gate.Finding, limit int) string {
+func findingMarkdown(f *gate.Finding, also []string, limit int) string {
 	var b strings.Builder
 	guilty := ""
 	if f.Pass != nil {
@@ -425,6 +438,12 @@ func findingMarkdown(f *gate.Finding, limit int) string {
 			add("source line %s", short(f.Location.Source, 200))
 		}
 	}
+	if f.Rewrite != nil {
+		add("rewrite %s to %s", short(f.Rewrite.Before, 300), short(f.Rewrite.After, 300))
+	}
+	if len(also) > 0 {
+		add("the same defect in %s", short(alsoWord(also), 600))
+	}
 	if f.Piece != "" {
 		add("shown by a piece of the program, which leaves it open as a whole: %s", short(f.Piece, 40))
 	}
@@ -436,7 +455,7 @@ func findingMarkdown(f *gate.Finding, limit int) string {
 		add("shown again in %s fresh processes", short(f.Confirmed, 20))
 	}
 	if f.Duplicates > 0 {
-		add("%d more places in the case show the same", f.Duplicates)
+		add("%d more places show the same", f.Duplicates)
 	}
 	if len(f.Contest) > 0 {
 		add("rests on semantics that are argued about: %s", short(strings.Join(f.Contest, ", "), 200))
@@ -445,6 +464,9 @@ func findingMarkdown(f *gate.Finding, limit int) string {
 		add("%s", short(f.Detail, 600))
 	}
 	add("`%s`", f.ID)
+	if f.Cluster != "" {
+		add("defect `%s`", f.Cluster)
+	}
 	for _, s := range facts {
 		fmt.Fprintf(&b, "- %s\n", s)
 	}

@@ -52,7 +52,7 @@ func renderSARIF(r *gate.Result) ([]byte, error) {
 		run.Results = append(run.Results, res)
 		return res
 	}
-	all := gravest(r, func(*gate.Finding) bool { return true })
+	all, also := leaders(gravest(r, func(*gate.Finding) bool { return true }))
 	listed := all
 	if len(all) > maxResults {
 		listed = all[:maxResults-1]
@@ -65,8 +65,15 @@ func renderSARIF(r *gate.Result) ([]byte, error) {
 		case f.Status == gate.New:
 			level = "warning"
 		}
-		add(string(f.Class), level, caseURI(f.Case), Neutral(Sentence(f), 2000), f.ID).
-			WithProperties(sarif.NewPropertyBag().Add("status", f.Status).Add("blocking", f.Blocking).Add("confirmed", f.Confirmed).Add("witnesses", f.Witnesses))
+		text := Neutral(Sentence(f), 2000)
+		if more := alsoWord(also[f.ID]); more != "" {
+			text += "; the same defect in " + Neutral(more, 1000)
+		}
+		res := add(string(f.Class), level, caseURI(f.Case), text, f.ID)
+		if f.Cluster != "" {
+			res.PartialFingerprints["passgateDefect/v1"] = f.Cluster
+		}
+		res.WithProperties(sarif.NewPropertyBag().Add("status", f.Status).Add("blocking", f.Blocking).Add("confirmed", f.Confirmed).Add("witnesses", f.Witnesses))
 	}
 	if n := len(all) - len(listed); n > 0 {
 		add(notListed, "warning", "cases", fmt.Sprintf("%d more findings are in result.json: code scanning shows %d. In all: %s.", n, maxResults, counts), notListed)

@@ -75,7 +75,7 @@ func writeFinding(dir string, r *gate.Result, f *gate.Finding) error {
 func findingReadme(r *gate.Result, f *gate.Finding) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n", f.ID)
-	b.WriteString(findingMarkdown(f, 20000))
+	b.WriteString(findingMarkdown(f, nil, 20000))
 	fmt.Fprintf(&b, "\nTo see it again:\n\n%s", fenced("", fmt.Sprintf("passgate replay --build %s --build %s minimal.case",
 		shellQuote(r.Base.Spec), shellQuote(r.Head.Spec))))
 	return b.String()

@@ -78,6 +78,10 @@ type commands struct {
 	Policy   struct {
 		Check policyCheckCmd `cmd:"" help:"Check policy files."`
 	} `cmd:"" help:"The project's own rules, passgate.yaml."`
+	Findings struct {
+		List findingsListCmd `cmd:"" help:"List the findings of a store."`
+		Show findingsShowCmd `cmd:"" help:"Show one finding of a store."`
+	} `cmd:"" help:"Findings that check remembers between runs (--store)."`
 	Bench  benchCmd  `cmd:"" help:"Cases per second, against a fresh process per case."`
 	Report reportCmd `cmd:"" help:"Render a result again."`
 	Action struct {

@@ -24,6 +24,7 @@ type checkCmd struct {
 	changeFlags
 	policyFlags
 	exploreFlags
+	storeFlags
 	Base     string        `help:"Build before the change." required:"" placeholder:"SPEC"`
 	Head     string        `help:"Build after the change." required:"" placeholder:"SPEC"`
 	Cases    []string      `help:"Files or directories of cases (.case, .hlo). With passes in focus they may be left out." sep:"none" placeholder:"DIR"`
@@ -43,8 +44,14 @@ type checkCmd struct {
 }
 
 func (c *checkCmd) Run(a *app) error {
+	if err := c.prepare(a.ctx); err != nil {
+		return err
+	}
 	res, err := c.run(a)
 	if err != nil {
+		return err
+	}
+	if err := c.record(a.ctx, a.now(), res); err != nil {
 		return err
 	}
 	if err := reports.Write(c.Out, res); err != nil {

@@ -72,7 +72,7 @@ type ULPBudget struct {
 // Scope says which findings a rule is about: those that match every field that
 // is set. Case is a pattern of path.Match, the others are compared whole.
 type Scope struct {
-	Finding     string `yaml:"finding"` // id
+	Finding     string `yaml:"finding"` // id of a finding or of its cluster
 	Class       string `yaml:"class"`
 	Case        string `yaml:"case"`
 	Pass        string `yaml:"pass"`
@@ -113,14 +113,14 @@ type Limits struct {
 
 // Subject is what a rule is matched against.
 type Subject struct {
-	Finding, Class, Case, Pass, Instruction, Opcode string
+	Finding, Cluster, Class, Case, Pass, Instruction, Opcode string
 }
 
 // Matches reports whether a subject is in scope.
 func (s Scope) Matches(f Subject) bool {
 	same := func(want, got string) bool { return want == "" || want == got }
 	ok, _ := path.Match(s.Case, f.Case) // checked when read
-	return same(s.Finding, f.Finding) && same(s.Class, f.Class) && (s.Case == "" || ok) && same(s.Pass, f.Pass) &&
+	return (same(s.Finding, f.Finding) || s.Finding == f.Cluster) && same(s.Class, f.Class) && (s.Case == "" || ok) && same(s.Pass, f.Pass) &&
 		same(s.Instruction, f.Instruction) && same(s.Opcode, f.Opcode)
 }
 

@@ -1,5 +1,5 @@
 CREATE TABLE finding (
-	id          TEXT PRIMARY KEY, -- triage.Key.ID
+	id          TEXT PRIMARY KEY, -- the cluster: triage.Key.ID
 	class       TEXT NOT NULL,
 	level       TEXT NOT NULL,
 	pass        TEXT NOT NULL,
@@ -10,6 +10,8 @@ CREATE TABLE finding (
 	runs        INTEGER NOT NULL,
 	cases       INTEGER NOT NULL,
 	first_case  TEXT NOT NULL,
+	first_build TEXT NOT NULL,    -- that showed it when it was first seen; '' if none did
+	last_build  TEXT NOT NULL,    -- and when it was last seen
 	fixed_in    TEXT,             -- build
 	minimal     TEXT NOT NULL
 ) STRICT;
@@ -21,4 +23,10 @@ CREATE TABLE trial (
 	first_tried TEXT NOT NULL,
 	last_tried  TEXT NOT NULL,
 	PRIMARY KEY (finding, build)
+) STRICT;
+CREATE TABLE witness (
+	finding     TEXT NOT NULL REFERENCES finding (id),
+	hash        TEXT NOT NULL,    -- SHA-256 of program and inputs of a case that showed it
+	name        TEXT NOT NULL,
+	PRIMARY KEY (finding, hash)
 ) STRICT;

@@ -9,6 +9,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"time"
@@ -127,6 +128,9 @@ type Sighting struct {
 	// build that came after a bad one; nil if there is none.
 	Bad, Good []Build
 	FixedIn   *Build
+	// Cases are those of the run that show it, by the SHA-256 of program and
+	// inputs, with their names.
+	Cases map[string]string
 	// Count is the number of cases of the run that show it, at least 1.
 	Count int
 }
@@ -142,11 +146,17 @@ type Finding struct {
 	Status    string    `json:"status"`
 	FirstSeen time.Time `json:"first_seen"`
 	LastSeen  time.Time `json:"last_seen"`
+	// FirstSeenIn and LastSeenIn are the builds that showed it then; nil if it
+	// was seen on no build in particular.
+	FirstSeenIn *Build `json:"first_seen_in,omitempty"`
+	LastSeenIn  *Build `json:"last_seen_in,omitempty"`
 	// Runs counts the runs that saw it, Cases the cases that showed it in them.
 	Runs  int `json:"runs"`
 	Cases int `json:"cases"`
-	// Case is the name of the case that showed it first.
-	Case string `json:"case"`
+	// Case is the name of the case that showed it first, Witnesses the names of
+	// all that did.
+	Case      string   `json:"case"`
+	Witnesses []string `json:"witnesses"`
 	// Affected builds showed it when they were last tried, Clean ones did not;
 	// both in the order of their first trial.
 	Affected []Build `json:"affected"`
@@ -174,33 +184,105 @@ const timeForm = time.RFC3339
 
 func record(ctx context.Context, tx *sql.Tx, at time.Time, f Sighting) error {
 	now := at.Format(timeForm)
+	shown := ""
+	if len(f.Bad) > 0 {
+		shown = f.Bad[len(f.Bad)-1].ID
+	}
 	// A smaller program replaces the one that is kept.
 	_, err := tx.ExecContext(ctx, `
-		INSERT INTO finding (id, class, level, pass, instruction, status, first_seen, last_seen, runs, cases, first_case, minimal)
-		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, 1, ?8, ?9, ?10)
+		INSERT INTO finding (id, class, level, pass, instruction, status, first_seen, last_seen, runs, cases, first_case, minimal, first_build, last_build)
+		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, 1, ?8, ?9, ?10, ?11, ?11)
 		ON CONFLICT (id) DO UPDATE SET
 			level = excluded.level, pass = excluded.pass, status = excluded.status,
+			first_build = CASE WHEN excluded.first_seen < first_seen THEN excluded.first_build ELSE first_build END,
+			last_build = CASE WHEN excluded.last_seen >= last_seen THEN excluded.last_build ELSE last_build END,
 			first_seen = min(first_seen, excluded.first_seen), last_seen = max(last_seen, excluded.last_seen),
 			runs = runs + 1, cases = cases + excluded.cases,
 			instruction = CASE WHEN length(excluded.minimal) < length(minimal) THEN excluded.instruction ELSE instruction END,
 			minimal = CASE WHEN length(excluded.minimal) < length(minimal) THEN excluded.minimal ELSE minimal END`,
-		f.ID, f.Class, f.Level, f.Pass, f.Instruction, f.Status, now, max(1, f.Count), f.Case, f.Minimal)
+		f.ID, f.Class, f.Level, f.Pass, f.Instruction, f.Status, now, max(1, f.Count), f.Case, f.Minimal, shown)
 	if err != nil {
 		return err
 	}
 	for bad, list := range map[bool][]Build{true: f.Bad, false: f.Good} {
 		for _, b := range list {
-			if _, err := tx.ExecContext(ctx, `
-				INSERT INTO trial (finding, build, spec, bad, first_tried, last_tried) VALUES (?1, ?2, ?3, ?4, ?5, ?5)
-				ON CONFLICT (finding, build) DO UPDATE SET spec = excluded.spec, bad = excluded.bad, last_tried = max(last_tried, excluded.last_tried)`,
-				f.ID, b.ID, b.Spec, bad, now); err != nil {
+			if err := try(ctx, tx, f.ID, b, bad, now); err != nil {
 				return err
 			}
+		}
+	}
+	for hash, name := range f.Cases {
+		if _, err := tx.ExecContext(ctx, `INSERT INTO witness (finding, hash, name) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`, f.ID, hash, name); err != nil {
+			return err
 		}
 	}
 	if f.FixedIn != nil {
 		_, err = tx.ExecContext(ctx, `UPDATE finding SET fixed_in = ? WHERE id = ?`, f.FixedIn.ID, f.ID)
 	}
+	return err
+}
+
+// Passed are cases that a run judged and in which nothing was found, by the
+// SHA-256 of program and inputs. Right builds gave right values.
+type Passed struct {
+	Hash  string
+	Right []Build
+}
+
+// Clear says of the findings that cases showed earlier which builds do not show
+// them: those that are right on every such case of the run. Findings of the run
+// itself (seen) are left alone. head is the build after the change: it is where a
+// finding is fixed if base showed it when it was last tried.
+func (s *Store) Clear(ctx context.Context, at time.Time, passed []Passed, seen []string, base, head Build) error {
+	right := map[string][]Build{}
+	for _, p := range passed {
+		right[p.Hash] = p.Right
+	}
+	return s.transaction(ctx, func(tx *sql.Tx) error {
+		rows, err := tx.QueryContext(ctx, `SELECT finding, hash FROM witness ORDER BY finding, hash`)
+		if err != nil {
+			return err
+		}
+		clean := map[string][]Build{}
+		for rows.Next() {
+			var id, hash string
+			if err := rows.Scan(&id, &hash); err != nil {
+				rows.Close()
+				return err
+			}
+			if builds, ok := right[hash]; ok && !slices.Contains(seen, id) {
+				if known, ok := clean[id]; ok {
+					builds = slices.DeleteFunc(slices.Clone(known), func(b Build) bool { return !slices.Contains(builds, b) })
+				}
+				clean[id] = builds
+			}
+		}
+		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+			return err
+		}
+		now := at.UTC().Truncate(time.Second).Format(timeForm)
+		for _, id := range slices.Sorted(maps.Keys(clean)) {
+			for _, b := range clean[id] {
+				if err := try(ctx, tx, id, b, false, now); err != nil {
+					return err
+				}
+			}
+			if slices.Contains(clean[id], head) {
+				if _, err := tx.ExecContext(ctx, `UPDATE finding SET fixed_in = ?1, status = 'fixed' WHERE id = ?2 AND
+					EXISTS (SELECT 1 FROM trial WHERE finding = ?2 AND build = ?3 AND bad)`, head.ID, id, base.ID); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
+func try(ctx context.Context, tx *sql.Tx, id string, b Build, bad bool, now string) error {
+	_, err := tx.ExecContext(ctx, `
+		INSERT INTO trial (finding, build, spec, bad, first_tried, last_tried) VALUES (?1, ?2, ?3, ?4, ?5, ?5)
+		ON CONFLICT (finding, build) DO UPDATE SET spec = excluded.spec, bad = excluded.bad, last_tried = max(last_tried, excluded.last_tried)`,
+		id, b.ID, b.Spec, bad, now)
 	return err
 }
 
@@ -227,17 +309,17 @@ func (s *Store) find(ctx context.Context, where string, args []any) (out []Findi
 		return nil, err
 	}
 	defer tx.Rollback()
-	rows, err := tx.QueryContext(ctx, `SELECT id, class, level, pass, instruction, status, first_seen, last_seen, runs, cases, first_case, coalesce(fixed_in, ''), minimal
+	rows, err := tx.QueryContext(ctx, `SELECT id, class, level, pass, instruction, status, first_seen, last_seen, runs, cases, first_case, coalesce(fixed_in, ''), minimal, first_build, last_build
 		FROM finding `+where+` ORDER BY last_seen DESC, id`, args...)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var fixed []string
+	var fixed, builds []string
 	for rows.Next() {
-		f := Finding{Affected: []Build{}, Clean: []Build{}}
-		var first, last, in string
-		if err := rows.Scan(&f.ID, &f.Class, &f.Level, &f.Pass, &f.Instruction, &f.Status, &first, &last, &f.Runs, &f.Cases, &f.Case, &in, &f.Minimal); err != nil {
+		f := Finding{Affected: []Build{}, Clean: []Build{}, Witnesses: []string{}}
+		var first, last, in, firstBuild, lastBuild string
+		if err := rows.Scan(&f.ID, &f.Class, &f.Level, &f.Pass, &f.Instruction, &f.Status, &first, &last, &f.Runs, &f.Cases, &f.Case, &in, &f.Minimal, &firstBuild, &lastBuild); err != nil {
 			return nil, err
 		}
 		if f.FirstSeen, err = time.Parse(timeForm, first); err != nil {
@@ -246,7 +328,7 @@ func (s *Store) find(ctx context.Context, where string, args []any) (out []Findi
 		if f.LastSeen, err = time.Parse(timeForm, last); err != nil {
 			return nil, err
 		}
-		out, fixed = append(out, f), append(fixed, in)
+		out, fixed, builds = append(out, f), append(fixed, in), append(builds, firstBuild, lastBuild)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -255,11 +337,42 @@ func (s *Store) find(ctx context.Context, where string, args []any) (out []Findi
 		if err := trials(ctx, tx, &out[i]); err != nil {
 			return nil, err
 		}
+		f := &out[i]
+		f.FirstSeenIn, f.LastSeenIn = f.build(builds[2*i]), f.build(builds[2*i+1])
+		if err := witnesses(ctx, tx, f); err != nil {
+			return nil, err
+		}
 		if at := slices.IndexFunc(out[i].Clean, func(b Build) bool { return b.ID == fixed[i] }); at >= 0 {
 			out[i].FixedIn = &out[i].Clean[at]
 		}
 	}
 	return out, nil
+}
+
+// build is one of those that were tried, nil if none has the digest.
+func (f *Finding) build(id string) *Build {
+	for _, list := range [][]Build{f.Affected, f.Clean} {
+		if i := slices.IndexFunc(list, func(b Build) bool { return b.ID == id }); i >= 0 {
+			return &list[i]
+		}
+	}
+	return nil
+}
+
+func witnesses(ctx context.Context, tx *sql.Tx, f *Finding) error {
+	rows, err := tx.QueryContext(ctx, `SELECT DISTINCT name FROM witness WHERE finding = ? ORDER BY name`, f.ID)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return err
+		}
+		f.Witnesses = append(f.Witnesses, name)
+	}
+	return rows.Err()
 }
 
 func trials(ctx context.Context, tx *sql.Tx, f *Finding) error {

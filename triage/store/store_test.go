@@ -44,14 +44,15 @@ func put(t *testing.T, s *Store, when time.Time, run ...Sighting) {
 func TestLife(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "a store?.db#1")
 	s := open(t, file)
-	seen := Sighting{ID: "f-000000000001", Class: "miscompile", Level: "hlo", Pass: "algsimp", Instruction: "b", Status: "new", Case: "c1", Minimal: "large case", Bad: []Build{mid}, Good: []Build{old}}
+	seen := Sighting{Cases: map[string]string{"h1": "c1"}, ID: "f-000000000001", Class: "miscompile", Level: "hlo", Pass: "algsimp", Instruction: "b", Status: "new", Case: "c1", Minimal: "large case", Bad: []Build{mid}, Good: []Build{old}}
 	put(t, s, at(1), seen, Sighting{ID: "f-000000000002", Class: "crash", Status: "pre-existing", Case: "c9", Bad: []Build{old, mid}})
 	again := seen
+	again.Cases = map[string]string{"h2": "c2"}
 	again.Case, again.Minimal, again.Instruction, again.Status, again.Count = "c2", "small", "d", "fixed", 3
 	again.Bad, again.Good, again.FixedIn = []Build{mid}, []Build{last}, &last
 	put(t, s, at(5), again)
 	want := Finding{ID: seen.ID, Class: "miscompile", Level: "hlo", Pass: "algsimp", Instruction: "d", Status: "fixed", FirstSeen: at(1), LastSeen: at(5),
-		Runs: 2, Cases: 4, Case: "c1", Affected: []Build{mid}, Clean: []Build{old, last}, FixedIn: &last, Minimal: "small"}
+		FirstSeenIn: &mid, LastSeenIn: &mid, Runs: 2, Cases: 4, Case: "c1", Witnesses: []string{"c1", "c2"}, Affected: []Build{mid}, Clean: []Build{old, last}, FixedIn: &last, Minimal: "small"}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -78,6 +79,38 @@ func TestLife(t *testing.T) {
 	}
 	if _, err := s.Get(t.Context(), "f-00000000000f"); !errors.Is(err, ErrUnknown) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// TestClear: a finding is fixed in the build that is right on all its cases of a
+// run where the build before it was wrong; a build that is wrong on one of them,
+// or was not tried on any, says nothing.
+func TestClear(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "s"))
+	put(t, s, at(1), Sighting{ID: "f-1", Status: "new", Cases: map[string]string{"h1": "c1", "h2": "c2"}, Bad: []Build{mid}, Good: []Build{old}},
+		Sighting{ID: "f-2", Status: "new", Cases: map[string]string{"h3": "c3"}, Bad: []Build{mid}})
+	clear := func(day int, seen []string, passed ...Passed) Finding {
+		t.Helper()
+		if err := s.Clear(t.Context(), at(day), passed, seen, mid, last); err != nil {
+			t.Fatal(err)
+		}
+		f, err := s.Get(t.Context(), "f-1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	if f := clear(2, []string{"f-1"}, Passed{"h1", []Build{last}}); f.FixedIn != nil {
+		t.Errorf("fixed although the run shows it: %+v", f)
+	}
+	if f := clear(3, nil, Passed{"h1", []Build{last}}, Passed{"h2", nil}); f.FixedIn != nil || len(f.Clean) != 1 {
+		t.Errorf("fixed although one case is wrong: %+v", f)
+	}
+	if f := clear(4, nil, Passed{"h1", []Build{last}}, Passed{"h2", []Build{mid, last}}); f.FixedIn == nil || *f.FixedIn != last || f.Status != "fixed" || !f.LastSeen.Equal(at(1)) {
+		t.Errorf("not fixed: %+v", f)
+	}
+	if f, err := s.Get(t.Context(), "f-2"); err != nil || f.FixedIn != nil || len(f.Clean) != 0 {
+		t.Errorf("a finding whose case did not run: %+v, %v", f, err)
 	}
 }
 
