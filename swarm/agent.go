@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -128,15 +129,19 @@ func converse[Out any](ctx context.Context, s *swarm, t *task, tools []boundTool
 	}
 	t.log(s, Event{Kind: "prompt", Text: system + "\n\n" + prompt})
 	messages := []provider.Message{{Role: provider.User, Text: prompt}}
-	own := s.limits.agent(s.now())
+	used := s.limits.agent(s.now())
 	loop := repeats{max: max(1, s.limits.Repeats), seen: map[[sha256.Size]byte]int{}}
 	rounds := 0
 	for {
-		reply, err := s.ask(ctx, t, own, provider.Request{Agent: t.name(), System: system, Messages: messages, Tools: offered})
+		reply, err := s.ask(ctx, t, used, provider.Request{Agent: t.name(), System: system, Messages: messages, Tools: offered})
 		if err != nil {
 			return err
 		}
-		messages = append(messages, provider.Message{Role: provider.Assistant, Text: reply.Text, Calls: reply.Calls})
+		own := provider.Message{Role: provider.Assistant, Text: s.secrets.Hide(reply.Text), Calls: slices.Clone(reply.Calls)}
+		for i := range own.Calls {
+			own.Calls[i].Arguments = s.secrets.Hide(own.Calls[i].Arguments)
+		}
+		messages = append(messages, own)
 		calls, direct := reply.Calls, false
 		if len(calls) == 0 {
 			if err := loop.again("text " + reply.Text); err != nil {
@@ -227,7 +232,7 @@ func (s *swarm) ask(ctx context.Context, t *task, own *account, r provider.Reque
 	var left = ctx
 	if own.maxTime > 0 {
 		var cancel context.CancelFunc
-		left, cancel = context.WithDeadlineCause(ctx, own.started.Add(own.maxTime), &LimitError{"agent", "time", own.maxTime.String()})
+		left, cancel = context.WithTimeoutCause(ctx, own.maxTime-s.now().Sub(own.started), &LimitError{"agent", "time", own.maxTime.String()})
 		defer cancel()
 	}
 	reply, err := s.provider.Reply(left, r)

@@ -36,6 +36,7 @@ const (
 // app holds what commands touch of the world.
 type app struct {
 	ctx            context.Context
+	stdin          io.Reader
 	stdout, stderr io.Writer
 	environ        []string
 	now            func() time.Time
@@ -96,6 +97,7 @@ type commands struct {
 		Fix       swarmFixCmd       `cmd:"" help:"Draft patches that the gate accepts."`
 		Publish   swarmPublishCmd   `cmd:"" help:"Let drafts out, under a person's name."`
 	} `cmd:"" help:"Agents that propose programs, explanations and fixes; the gate decides."`
+	MCP        mcpCmd        `cmd:"" name:"mcp" help:"Serve the gate's operations to a coding agent (Model Context Protocol, on standard input and output)."`
 	BazelTest  bazelTestCmd  `cmd:"" hidden:"" help:"What the rule xla_pass_gate_test runs."`
 	Doctor     doctorCmd     `cmd:"" help:"Say what this machine lacks."`
 	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`
@@ -125,7 +127,7 @@ func execute(ctx context.Context, args []string) int {
 		}
 		return exitPass
 	}
-	a := &app{ctx: ctx, stdout: os.Stdout, stderr: os.Stderr, environ: os.Environ(), now: time.Now}
+	a := &app{ctx: ctx, stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, environ: os.Environ(), now: time.Now}
 	return a.execute(args)
 }
 

@@ -354,7 +354,11 @@ func Describe(f *gate.Finding) string {
 	if len(f.Contest) > 0 {
 		fmt.Fprintf(&b, "rests on argued semantics: %s\n", strings.Join(f.Contest, ", "))
 	}
-	fmt.Fprintf(&b, "smallest program known, %d instructions:\n%s\n", f.Instructions, Shorten(string(f.MinimalFile), 6000))
+	program := string(f.MinimalFile)
+	if program == "" {
+		program = f.Minimal // of a result that was read from JSON
+	}
+	fmt.Fprintf(&b, "smallest program known, %d instructions:\n%s\n", f.Instructions, Shorten(program, 6000))
 	return b.String()
 }
 

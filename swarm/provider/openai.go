@@ -153,6 +153,9 @@ func readStream(r io.Reader, out *Reply) error {
 		}
 		var in openaiReply
 		if err := json.Unmarshal([]byte(data), &in); err != nil {
+			if !lines.Scan() { // the last line is the start of one
+				return &CutError{"openai", "in an event"}
+			}
 			return &FormatError{"openai", "event: " + err.Error()}
 		}
 		if in.Error != nil {
