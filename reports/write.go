@@ -72,15 +72,6 @@ func writeFinding(dir string, r *gate.Result, f *gate.Finding) error {
 	return nil
 }
 
-func findingReadme(r *gate.Result, f *gate.Finding) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "# %s\n", f.ID)
-	b.WriteString(findingMarkdown(f, nil, 20000))
-	fmt.Fprintf(&b, "\nTo see it again:\n\n%s", fenced("", fmt.Sprintf("passgate replay --build %s --build %s minimal.case",
-		shellQuote(r.Base.Spec), shellQuote(r.Head.Spec))))
-	return b.String()
-}
-
 func shellQuote(s string) string {
 	if plain.MatchString(s) && !strings.ContainsAny(s, " ;()'") {
 		return s
