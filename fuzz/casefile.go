@@ -23,8 +23,9 @@ import (
 //
 //	module.hlo   HLO text (or module.mlir: StableHLO text)
 //	inputs       optional: one HLO literal or generator expression per line,
-//	             one line per entry parameter; blank lines and // comments are
-//	             skipped. Without it inputs are generated
+//	             one line per entry parameter, or per leaf of a parameter that
+//	             is a tuple; blank lines and // comments are skipped. Without it
+//	             inputs are generated
 //	want         optional: HLO literals, one line per leaf of the result
 //	notes        optional: free text
 //
@@ -39,7 +40,8 @@ type Case struct {
 	Name string
 	// Path is the file name as it was given to ReadCase.
 	Path string
-	// Module is nil for StableHLO cases.
+	// Module is nil for StableHLO cases. Entry parameters that are tuples are
+	// taken apart: it has a parameter per leaf (hlo.Module.Untupled).
 	Module *hlo.Module
 	// Text is the program as the file has it: HLO, or StableHLO if Module is
 	// nil.
@@ -178,7 +180,7 @@ func (c *Case) parseModule(skip int) error {
 	if err := hlo.Verify(m); err != nil {
 		return c.placed(err, skip)
 	}
-	c.Module = m
+	c.Module = m.Untupled()
 	return nil
 }
 

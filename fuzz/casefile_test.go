@@ -178,3 +178,38 @@ func FuzzReadCase(f *testing.F) {
 		}
 	})
 }
+
+func TestTupleParametersHaveAnInputPerLeaf(t *testing.T) {
+	const text = `-- module.hlo --
+HloModule m
+ENTRY e {
+  t = (s32[2], (f32[], pred[])) parameter(0)
+  x = f32[3] parameter(1)
+  ROOT a = s32[2] get-tuple-element(t), index=0
+}
+-- inputs --
+s32[2] {1, 2}
+f32[] 3
+pred[] true
+lattice f32[3] seed=1
+`
+	c, err := fuzz.ReadCase("m.case", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Inputs) != 4 || len(c.Params()) != 4 {
+		t.Fatalf("%d inputs, %d parameters, want 4", len(c.Inputs), len(c.Params()))
+	}
+	again, err := fuzz.ReadCase("m.case", c.Format())
+	if err != nil || len(again.Inputs) != 4 {
+		t.Errorf("written and read again: %v", err)
+	}
+	for _, s := range c.Streams(1) {
+		if len(s.Inputs) != 4 {
+			t.Errorf("stream %s has %d inputs, want 4", s.Name, len(s.Inputs))
+		}
+	}
+	if _, err := fuzz.ReadCase("m.case", []byte(strings.Replace(text, "pred[] true\n", "", 1))); err == nil || !strings.Contains(err.Error(), "m.case:") {
+		t.Errorf("a missing leaf gives %v", err)
+	}
+}

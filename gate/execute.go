@@ -11,7 +11,6 @@ import (
 	"github.com/passgate/passgate/fuzz"
 	"github.com/passgate/passgate/hlo"
 	"github.com/passgate/passgate/hlo/eval"
-	"github.com/passgate/passgate/triage"
 	"github.com/passgate/passgate/xla/builds"
 	"github.com/passgate/passgate/xla/pjrt"
 	"github.com/passgate/passgate/xla/worker"
@@ -45,7 +44,7 @@ func encode(c *fuzz.Case) (worker.Request, error) {
 	if c.Module == nil {
 		return worker.Request{Program: []byte(c.Text), Format: worker.MLIR}, nil
 	}
-	p, err := triage.Untupled(c.Module).ToProto()
+	p, err := c.Module.ToProto()
 	if err != nil {
 		return worker.Request{}, err
 	}
@@ -53,14 +52,10 @@ func encode(c *fuzz.Case) (worker.Request, error) {
 	return worker.Request{Program: data, Format: worker.HLO}, err
 }
 
-// arguments turns the inputs of a stream into the worker's arrays, one per leaf.
+// arguments turns the inputs of a stream into the worker's arrays.
 func arguments(inputs []*hlo.Literal) []worker.Array {
 	var out []worker.Array
 	for _, l := range inputs {
-		if l.Shape.IsTuple() {
-			out = append(out, arguments(l.Elements)...)
-			continue
-		}
 		out = append(out, worker.Array{Type: int32(l.Shape.Type), Dims: l.Shape.Dims, Data: l.Raw})
 	}
 	return out
@@ -88,13 +83,13 @@ func compilable(c *fuzz.Case) string {
 		return ""
 	}
 	for i, p := range c.Params() {
-		for _, leaf := range p.Leaves() {
-			switch {
-			case !leaf.IsArray():
-				return fmt.Sprintf("parameter %d has type %s", i, p)
-			case leaf.IsDynamic():
-				return fmt.Sprintf("parameter %d has a dynamic dimension", i)
-			}
+		switch {
+		case p.IsTuple(): // fuzz.ReadCase takes them apart
+			return fmt.Sprintf("parameter %d is a tuple", i)
+		case !p.IsArray():
+			return fmt.Sprintf("parameter %d has type %s", i, p)
+		case p.IsDynamic():
+			return fmt.Sprintf("parameter %d has a dynamic dimension", i)
 		}
 	}
 	if c.Module.ReplicaCount > 1 || c.Module.NumPartitions > 1 {

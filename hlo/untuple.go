@@ -1,10 +1,8 @@
-package triage
+package hlo
 
 import (
 	"fmt"
 	"slices"
-
-	"github.com/passgate/passgate/hlo"
 )
 
 // Untupled is the module with an entry parameter for each leaf of its entry
@@ -12,38 +10,46 @@ import (
 // together by the first instructions; XLA's tuple-simplifier takes it apart
 // again. Aliases and donors follow their leaves. A module without tuple
 // parameters is returned as it is.
-func Untupled(m *hlo.Module) *hlo.Module {
-	if !slices.ContainsFunc(m.Entry.Params(), func(p *hlo.Instruction) bool { return p.Shape.IsTuple() }) {
+func (m *Module) Untupled() *Module {
+	if !slices.ContainsFunc(m.Entry.Params(), func(p *Instruction) bool { return p.Shape.IsTuple() }) {
 		return m
 	}
 	m = m.Clone()
-	names := map[string]bool{}
+	taken := map[string]bool{}
 	for _, in := range m.Entry.Instructions {
-		names[in.Name] = true
+		taken[in.Name] = true
 	}
-	var body []*hlo.Instruction
-	var layouts []*hlo.Shape
+	name := func(base string) string {
+		n := base
+		for i := 1; taken[n]; i++ {
+			n = fmt.Sprintf("%s.%d", base, i)
+		}
+		taken[n] = true
+		return n
+	}
+	var body []*Instruction
+	var layouts []*Shape
 	numbers := map[string]int64{} // of the leaf, by parameter and shape index
-	whole := map[*hlo.Instruction]*hlo.Instruction{}
+	whole := map[*Instruction]*Instruction{}
 	for i, p := range m.Entry.Params() {
 		layout := p.Shape
 		if m.EntryLayout != nil {
 			layout = m.EntryLayout.Params[i]
 		}
-		var build func(s, layout *hlo.Shape, at []int64) *hlo.Instruction
-		build = func(s, layout *hlo.Shape, at []int64) *hlo.Instruction {
+		var build func(s, layout *Shape, at []int64) *Instruction
+		build = func(s, layout *Shape, at []int64) *Instruction {
 			if s.IsTuple() {
-				var elements []*hlo.Instruction
+				var elements []*Instruction
 				for k, e := range s.Elements {
 					elements = append(elements, build(e, layout.Elements[k], append(slices.Clone(at), int64(k))))
 				}
-				tuple := hlo.NewInstruction(unique(names, p.Name+".tuple"), hlo.OpTuple, s, elements...)
+				tuple := NewInstruction(name(p.Name + ".tuple"), OpTuple, s, elements...)
 				body = append(body, tuple)
 				return tuple
 			}
 			leaf := p
 			if p.Shape.IsTuple() {
-				leaf = hlo.NewInstruction(unique(names, p.Name+".leaf"), hlo.OpParameter, s)
+				leaf = NewInstruction(name(p.Name + ".leaf"), OpParameter, s)
 			}
 			leaf.Attr.ParameterNumber = int64(len(layouts))
 			numbers[fmt.Sprint(i, at)] = leaf.Attr.ParameterNumber
@@ -54,7 +60,7 @@ func Untupled(m *hlo.Module) *hlo.Module {
 		whole[p] = build(p.Shape, layout, []int64{})
 	}
 	for _, in := range m.Entry.Instructions {
-		if in.Op == hlo.OpParameter {
+		if in.Op == OpParameter {
 			continue
 		}
 		for i, o := range in.Operands {
@@ -62,7 +68,7 @@ func Untupled(m *hlo.Module) *hlo.Module {
 				in.Operands[i] = w
 			}
 		}
-		in.ControlPredecessors = slices.DeleteFunc(in.ControlPredecessors, func(o *hlo.Instruction) bool { return whole[o] != nil })
+		in.ControlPredecessors = slices.DeleteFunc(in.ControlPredecessors, func(o *Instruction) bool { return whole[o] != nil })
 		body = append(body, in)
 	}
 	if w := whole[m.Entry.Root]; w != nil {

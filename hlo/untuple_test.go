@@ -1,10 +1,9 @@
-package triage_test
+package hlo_test
 
 import (
 	"testing"
 
 	"github.com/passgate/passgate/hlo"
-	"github.com/passgate/passgate/triage"
 )
 
 func TestUntupled(t *testing.T) {
@@ -23,7 +22,7 @@ ENTRY e {
 		t.Fatal(err)
 	}
 	before := m.String()
-	u := triage.Untupled(m)
+	u := m.Untupled()
 	if err := hlo.Verify(u); err != nil {
 		t.Fatalf("%v\n%s", err, u)
 	}
@@ -43,7 +42,7 @@ ENTRY e {
 	if a := u.Attr.GetInputOutputAlias().GetEntries()[0]; a.ParameterNumber != 2 || len(a.ParameterShapeIndex) != 0 {
 		t.Errorf("the alias is of parameter %d%v, want 2", a.ParameterNumber, a.ParameterShapeIndex)
 	}
-	if plain := triage.Untupled(u); plain != u {
+	if plain := u.Untupled(); plain != u {
 		t.Error("a module without tuples is copied")
 	}
 }
