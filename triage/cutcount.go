@@ -13,7 +13,8 @@ import (
 // Operations. Nothing is executed on a build.
 func CountPieces(ctx context.Context, m *hlo.Module, args []*eval.Value) (levels [3]PieceTally) {
 	f := flatten(m)
-	for c, runs := range f.trace(ctx, args, eval.Options{}) {
+	values, _ := f.trace(ctx, args, eval.Options{})
+	for c, runs := range values {
 		for _, in := range c.Instructions {
 			switch in.Op {
 			case hlo.OpParameter, hlo.OpTuple, hlo.OpGetTupleElement, hlo.OpConstant:

@@ -106,16 +106,27 @@ func RegionPairs(ctx context.Context, before, after *hlo.Module, args []*eval.Va
 // The error is ctx's, or says that the two modules are not states of one
 // program.
 func ValidateRegions(ctx context.Context, before, after *hlo.Module, args []*eval.Value, o eval.Options, rule string) (*RegionStep, error) {
+	s, _, err := validateRegions(ctx, before, after, args, o, rule, 0)
+	return s, err
+}
+
+// validateRegions is ValidateRegions with another step limit for the program
+// before the step, without bounds; 0 leaves it to wholeRoom. steps is what that
+// took.
+func validateRegions(ctx context.Context, before, after *hlo.Module, args []*eval.Value, o eval.Options, rule string, limit int64) (step *RegionStep, steps int64, err error) {
 	j := newRegionJudge(ctx, before, after, o, rule)
 	if err := j.mismatch(); err != nil {
-		return nil, err
+		return nil, 0, err
+	}
+	if limit > 0 && (j.whole.MaxSteps == 0 || limit < j.whole.MaxSteps) {
+		j.whole.MaxSteps = limit
 	}
 	j.record(args)
 	v := j.judge(j.before.module.Entry, j.after.module.Entry)
 	s := &j.step
 	switch {
 	case ctx.Err() != nil:
-		return nil, ctx.Err()
+		return nil, j.recorded, ctx.Err()
 	case v != nil:
 		s.Standing, s.Where, s.Region = Guilty, &v.where, &v.region
 		s.Location = j.location(v)
@@ -127,7 +138,7 @@ func ValidateRegions(ctx context.Context, before, after *hlo.Module, args []*eva
 	if s.Standing != Guilty {
 		s.Wrong = 0 // made good by what reads it
 	}
-	return s, nil
+	return s, j.recorded, nil
 }
 
 type regionJudge struct {
@@ -139,6 +150,7 @@ type regionJudge struct {
 	step          RegionStep
 	rule          string
 	values        flatValues // before the step
+	recorded      int64      // steps that they took
 	judged        map[[2]*hlo.Computation]*regionFault
 	seen          map[[2]*hlo.Computation]bool
 }
@@ -183,7 +195,7 @@ func (j *regionJudge) mismatch() error {
 // record runs the flat module before the step.
 func (j *regionJudge) record(args []*eval.Value) {
 	if j.n.computation(j.before.module.Entry) != j.n.computation(j.after.module.Entry) { // else nothing will be asked
-		j.values = j.before.trace(j.ctx, args, j.whole)
+		j.values, j.recorded = j.before.trace(j.ctx, args, j.whole)
 	}
 }
 
@@ -197,8 +209,9 @@ func kept(k int) bool { return k&(k+1) == 0 && k < 32 }
 type flatValues map[*hlo.Computation][]map[*hlo.Instruction]*eval.Value
 
 // trace runs a flat module and keeps what each instruction gave. What the
-// reference cannot evaluate gets made-up values.
-func (f *flatModule) trace(ctx context.Context, args []*eval.Value, o eval.Options) flatValues {
+// reference cannot evaluate gets made-up values. steps is what all runs took
+// together.
+func (f *flatModule) trace(ctx context.Context, args []*eval.Value, o eval.Options) (values flatValues, steps int64) {
 	home := map[*hlo.Instruction]*hlo.Computation{}
 	for _, c := range f.module.Computations {
 		for _, in := range c.Instructions {
@@ -209,7 +222,6 @@ func (f *flatModule) trace(ctx context.Context, args []*eval.Value, o eval.Optio
 	for in := range f.origin {
 		flat[home[in]] = true
 	}
-	var values flatValues
 	for range substitutions {
 		values = flatValues{}
 		runs := map[*hlo.Computation]int{}
@@ -233,10 +245,12 @@ func (f *flatModule) trace(ctx context.Context, args []*eval.Value, o eval.Optio
 			vs[len(vs)-1][in] = v
 			values[c] = vs
 		}
-		_, err := eval.Run(ctx, f.module, args, o)
+		e := eval.NewEvaluator(ctx, o)
+		_, err := e.RunComputation(f.module.Entry, args)
+		steps += e.Steps()
 		var u *eval.Unsupported
 		if !errors.As(err, &u) {
-			return values
+			return values, steps
 		}
 		// Go on behind it with any value.
 		var in *hlo.Instruction
@@ -246,12 +260,12 @@ func (f *flatModule) trace(ctx context.Context, args []*eval.Value, o eval.Optio
 			}
 		}
 		if in == nil || !madeUp(in.Shape) {
-			return values
+			return values, steps
 		}
 		defer func(was hlo.Instruction) { *in = was }(*in)
 		in.Op, in.Operands, in.Called, in.Literal = hlo.OpConstant, nil, nil, made(in.Shape, len(in.Name))
 	}
-	return values
+	return values, steps
 }
 
 // substitutions bounds how many instructions that the reference cannot

@@ -83,7 +83,18 @@ type Validation struct {
 	// Whole says that the last state could be evaluated on some input set, so
 	// that no step escaped.
 	Whole bool
+
+	// What is left of trailSteps for the states on the own inputs, and for the
+	// values that changed regions see; ahead counts the states still to come.
+	ownRoom, regionRoom int64
+	ahead               int
 }
+
+// trailSteps bounds the reference's steps on all states of a trail together, on
+// the inputs that no smaller limit binds, and once more for what changed regions
+// see. A step is an instruction, or 64 element operations, so that 2^24 of them
+// are some seconds, a minute at most.
+const trailSteps = 1 << 24
 
 // SetTally sums the steps up for one input set.
 type SetTally struct {
@@ -128,10 +139,12 @@ func (t *Trail) Validate(ctx context.Context, inputs [][]*eval.Value, o eval.Opt
 
 // ValidateKnown is Validate with evaluations that are used and added to. The
 // input set number own, chosen by the program's author, gets the interpreter's
-// default step limit and not o's; -1 is none.
+// default step limit for the program and trailSteps for all states after it, and
+// not o's; -1 is none.
 func (t *Trail) ValidateKnown(ctx context.Context, inputs [][]*eval.Value, o eval.Options, known Evaluations, own int) (*Validation, error) {
-	v := &Validation{Sets: make([]SetTally, len(inputs))}
-	original := evaluate(ctx, t.Before, inputs, v.Sets, o, own)
+	v := &Validation{Sets: make([]SetTally, len(inputs)), ownRoom: eval.DefaultMaxSteps, regionRoom: trailSteps}
+	original := v.evaluate(ctx, t.Before, inputs, o, own)
+	v.ownRoom = trailSteps
 	given := v.giveUp(original)
 	var u *eval.Unsupported
 	if given != nil && !errors.As(given, &u) && !errors.Is(given, eval.ErrStepLimit) {
@@ -139,7 +152,8 @@ func (t *Trail) ValidateKnown(ctx context.Context, inputs [][]*eval.Value, o eva
 	}
 	before, sum := slices.Clone(original), Sum{}
 	gap := ""
-	for _, s := range t.States {
+	for i, s := range t.States {
+		v.ahead = len(t.States) - i
 		step := Step{Key: s.Key, Number: s.Number, Standing: Same}
 		if s.Err != nil {
 			step.Standing, step.Detail = Unknown, s.Err.Error()
@@ -158,7 +172,7 @@ func (t *Trail) ValidateKnown(ctx context.Context, inputs [][]*eval.Value, o eva
 		if seen {
 			v.Shared++
 		} else {
-			after = evaluate(ctx, s.Module, inputs, v.Sets, o, own)
+			after = v.evaluate(ctx, s.Module, inputs, o, own)
 		}
 		if ctx.Err() != nil {
 			return v, ctx.Err()
@@ -253,14 +267,25 @@ func (s *Step) Open() bool {
 	return s.Elements > 0
 }
 
+// leastRoom is the step limit that every state has for what changed regions
+// see: the first instructions of any program.
+const leastRoom = 1 << 12
+
 // byRegions judges a step by what it changed, on each input set until one says
-// that it is wrong.
+// that it is wrong; of the sets that have been given up, on the first that says
+// anything.
 func (v *Validation) byRegions(ctx context.Context, step *Step, before, after *hlo.Module, inputs [][]*eval.Value, o eval.Options) {
+	spoken := false
 	for set := range inputs {
-		r, err := ValidateRegions(ctx, before, after, inputs[set], o, step.Rule)
+		if v.Sets[set].Err != nil && spoken {
+			continue
+		}
+		r, steps, err := validateRegions(ctx, before, after, inputs[set], o, step.Rule, max(leastRoom, v.regionRoom/int64(max(1, v.ahead))))
+		v.regionRoom = max(0, v.regionRoom-steps)
 		if err != nil {
 			continue
 		}
+		spoken = spoken || r.Standing != Unknown
 		r.Where.in(set)
 		step.Regions = r
 		switch r.Standing {
@@ -306,15 +331,19 @@ func (v *Validation) giveUp(original []evaluation) error {
 }
 
 // evaluate runs a module on the sets that have not been given up.
-func evaluate(ctx context.Context, m *hlo.Module, inputs [][]*eval.Value, tally []SetTally, o eval.Options, own int) []evaluation {
+func (v *Validation) evaluate(ctx context.Context, m *hlo.Module, inputs [][]*eval.Value, o eval.Options, own int) []evaluation {
 	out := make([]evaluation, len(inputs))
 	for i, args := range inputs {
-		if out[i].err = tally[i].Err; out[i].err == nil {
+		if out[i].err = v.Sets[i].Err; out[i].err == nil {
 			limited := o
 			if i == own {
-				limited.MaxSteps = 0
+				limited.MaxSteps = max(1, v.ownRoom)
 			}
-			out[i].value, out[i].err = eval.Run(ctx, m, args, limited)
+			e := eval.NewEvaluator(ctx, limited)
+			out[i].value, out[i].err = e.RunComputation(m.Entry, args)
+			if i == own {
+				v.ownRoom = max(0, v.ownRoom-e.Steps())
+			}
 		}
 	}
 	return out
