@@ -43,13 +43,13 @@ func (m *Module) Untupled() *Module {
 				for k, e := range s.Elements {
 					elements = append(elements, build(e, layout.Elements[k], append(slices.Clone(at), int64(k))))
 				}
-				tuple := NewInstruction(name(p.Name + ".tuple"), OpTuple, s, elements...)
+				tuple := NewInstruction(name(p.Name+".tuple"), OpTuple, s, elements...)
 				body = append(body, tuple)
 				return tuple
 			}
 			leaf := p
 			if p.Shape.IsTuple() {
-				leaf = NewInstruction(name(p.Name + ".leaf"), OpParameter, s)
+				leaf = NewInstruction(name(p.Name+".leaf"), OpParameter, s)
 			}
 			leaf.Attr.ParameterNumber = int64(len(layouts))
 			numbers[fmt.Sprint(i, at)] = leaf.Attr.ParameterNumber
