@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/passgate/passgate/hlo/eval"
@@ -17,7 +18,7 @@ const codeGeneration = "code generation"
 // the first witness, per-pass validation, on the side that is wrong. What it
 // cannot tell it leaves empty.
 func (k *caseRun) attribute(ctx context.Context, f *observedFinding) {
-	if k.c.Module == nil || f.Class == Nondeterminism || f.Class == Hang {
+	if k.c.Module == nil || f.Class == Hang {
 		return
 	}
 	q, ok := k.questionOf(f.Stream)
@@ -50,44 +51,165 @@ func (k *caseRun) attribute(ctx context.Context, f *observedFinding) {
 	if err != nil {
 		return
 	}
-	f.Witness(v, trail, func(before, after *triage.State) {
-		from := trail.Before
-		if before != nil {
-			from = before.Module
+	states := k.statesOf(f, build, trail, q.Inputs, o)
+	if v.Guilty() != nil {
+		k.accuse(ctx, f, v, trail, states, args, o, r)
+		if k.thorough {
+			k.behind(ctx, f, trail, states, args)
 		}
-		f.Step = stepText(from, after.Module)
-		step := slices.IndexFunc(trail.States, func(s triage.State) bool { return s.Number == after.Number && s.Key == after.Key })
-		f.locate(v.Guilty(), func() (*triage.Location, error) {
-			return place(ctx, trail, k.otherTrail(ctx, f, r), step, from, args, o)
-		})
-	})
-	if f.Pass != nil || v.Unknown > 0 || trail.Optimised == nil {
+		return
+	}
+	if states == nil {
+		return
+	}
+	first := Evidence{WitnessPasses, Acquits, nil, fmt.Sprintf("%s: each keeps the program's meaning", plural(len(v.Steps), "pass step"))}
+	if v.Unknown > 0 {
+		first.Says, first.Detail = Unknowing, fmt.Sprintf("%d of %s cannot be judged", v.Unknown, plural(len(v.Steps), "pass step"))
+	}
+	second, enabler, always := turn(ctx, states, f.FailureRate)
+	f.Evidence = []Evidence{first, second}
+	if v.Unknown > 0 || trail.Optimised == nil {
+		if enabler != nil {
+			f.Pass = passStep(enabler) // one witness: the level stays unknown
+			f.Witnesses = append(f.Witnesses, WitnessStates)
+		}
 		return
 	}
 	// Every step keeps the meaning: the fault lies behind the passes.
 	f.Pass, f.Level = &PassStep{Name: codeGeneration}, LevelEmitter
-	kernel, err := triage.FindKernel(ctx, k.run.cfg.Runner, build, trail.Optimised, args, flagSet(f.Flags))
+	if enabler != nil {
+		f.EnabledBy = passStep(enabler)
+		f.Witnesses = append(f.Witnesses, WitnessStates)
+	}
+	k.findKernel(ctx, f, trail, states, args)
+	if always { // whatever made the kernel, it is wrong without it
+		f.EnabledBy = nil
+	}
+}
+
+// accuse files the guilty steps of a validation: the first as the finding's,
+// and all of them if there are several.
+func (k *caseRun) accuse(ctx context.Context, f *observedFinding, v *triage.Validation, trail *triage.Trail, states *triage.Executor, args []*eval.Value, o eval.Options, r worker.Request) {
+	steps, before := guiltySteps(v)
+	build := k.guiltySide(f)
+	other := k.otherTrail(ctx, f, r)
+	for n, i := range steps {
+		if n > 0 && !k.thorough {
+			break
+		}
+		s := &v.Steps[i]
+		from := trail.Before
+		if before[n] >= 0 {
+			from = trail.States[before[n]].Module
+		}
+		one := Finding{}
+		one.locate(s, func() (*triage.Location, error) { return place(ctx, trail, other, i, from, args, o) })
+		c := Culprit{Pass: *passStep(&trail.States[i]), Level: LevelHLO, Instruction: one.Instruction, Location: one.Location,
+			Output: fmt.Sprint(s.Where.Output), At: s.Where.At, Before: s.Where.Before, After: s.Where.After, Elements: s.Elements, Wrong: s.Wrong, Contested: s.Firm == 0}
+		if by := trail.Enabler(one.Instruction, i); by != nil {
+			c.EnabledBy = passStep(by)
+		}
+		if k.thorough && one.Location != nil {
+			one.Location.widen(ctx, s.Regions, from, trail.States[i].Module, args, o)
+		}
+		disagreement := ""
+		if states != nil {
+			c.Evidence, disagreement = testify(ctx, k, states, k.otherExecutable(build), s, before[n], i)
+		}
+		if len(steps) > 1 && k.thorough {
+			f.Culprits = append(f.Culprits, c)
+		}
+		if n > 0 {
+			continue
+		}
+		f.Pass, f.Level, f.Instruction, f.Location, f.EnabledBy = &c.Pass, LevelHLO, c.Instruction, c.Location, c.EnabledBy
+		f.Witnesses = append(f.Witnesses, WitnessPasses)
+		f.Step = stepText(from, trail.States[i].Module)
+		f.Evidence, f.Disagreement = c.Evidence, disagreement
+		for _, e := range c.Evidence[min(1, len(c.Evidence)):] {
+			if e.Says == Accuses {
+				f.Witnesses = append(f.Witnesses, e.Witness)
+			}
+		}
+	}
+}
+
+// behind looks for a fault of code generation behind guilty passes: what the
+// build computes from the module that the passes left.
+func (k *caseRun) behind(ctx context.Context, f *observedFinding, trail *triage.Trail, states *triage.Executor, args []*eval.Value) {
+	if states == nil || trail.Optimised == nil {
+		return
+	}
+	g := observedFinding{Finding: Finding{Stream: f.Stream, Flags: f.Flags, Base: f.Base, Head: f.Head, FailureRate: f.FailureRate}}
+	if !k.findKernel(ctx, &g, trail, states, args) {
+		return
+	}
+	if len(f.Culprits) == 0 {
+		f.Culprits = []Culprit{{Pass: *f.Pass, Level: f.Level, Instruction: f.Instruction, Location: f.Location, Output: f.Output, At: f.First.At,
+			Before: f.First.Legal, After: f.got(), Elements: f.Elements, Wrong: f.Wrong, Contested: f.Status == Contested, EnabledBy: f.EnabledBy, Evidence: f.Evidence}}
+	}
+	c := Culprit{Level: g.Level, Pass: PassStep{Name: codeGeneration}, Instruction: g.Instruction, Location: g.Location, At: []int64{}}
+	if g.Pass != nil {
+		c.Pass = *g.Pass
+	}
+	c.Before, c.After = g.Location.LegalBefore, g.Location.LegalAfter
+	f.Culprits = append(f.Culprits, c)
+}
+
+// got is the first wrong value.
+func (f *Finding) got() string {
+	if f.Head == Wrong || f.Head == Flaky {
+		return f.First.Head
+	}
+	return f.First.Base
+}
+
+// findKernel names the kernel that computes wrong values from right operands;
+// false if none does by itself.
+func (k *caseRun) findKernel(ctx context.Context, f *observedFinding, trail *triage.Trail, states *triage.Executor, args []*eval.Value) bool {
+	c, build, flags := k.run.cfg.Runner, states.Build, states.Options
+	kernel, err := triage.FindKernel(ctx, c, build, trail.Optimised, args, flags, states.Repeat)
 	switch {
 	case err != nil:
 	case kernel != nil:
 		f.kernel = triage.KernelKind(kernel.Instruction)
+		f.Level = LevelEmitter
 		f.Instruction = kernel.Instruction.Name
 		f.Location = &Location{Computation: trail.Optimised.Entry.Name, Opcode: kernel.Instruction.Op.String(), InPlace: kernel.InPlace,
-			LegalBefore: kernel.Where.Before, LegalAfter: kernel.Where.After}
+			Source: triage.Source(kernel.Instruction), LegalBefore: kernel.Where.Before, LegalAfter: kernel.Where.After}
 		if kernel.Library {
 			// Named by the step that handed the work to the library.
 			f.Level = LevelLibrary
 			if by := trail.Introduced(f.Instruction); by != nil {
-				f.Pass = &PassStep{Pipeline: by.Key.Pipeline, Index: by.Key.Index, Name: by.Key.Pass}
+				f.Pass, f.EnabledBy = passStep(by), nil
+			}
+		} else if by := trail.Introduced(f.Instruction); by != nil && f.EnabledBy == nil {
+			f.EnabledBy = passStep(by)
+		}
+		if k.thorough {
+			if in := kernel.Inside(ctx, c, build, flags, states.Repeat); in != nil {
+				f.Location.Inside, f.Location.InsideOpcode = in.Name, in.Op.String()
+				if s := triage.Source(in); s != "" {
+					f.Location.Source = s
+				}
+			}
+			f.Location.because(kernel.Widen(ctx, c, build, flags, states.Repeat))
+			w := kernel.Where
+			if f.Location.Cause == "" && classOf(w.Type, w.Was, w.Is) == NumericDegradation {
+				// No wider type than f64 on the build: the reference computes the kernel
+				// in twice the digits, and half of those of f64 agree.
+				f.Location.Cause = string(triage.Precision)
 			}
 		}
+		return true
 	default:
 		if in := triage.InPlace(trail.Optimised); in != nil {
 			f.kernel = triage.KernelKind(in)
 			f.Instruction = in.Name
-			f.Location = &Location{Computation: trail.Optimised.Entry.Name, Opcode: in.Op.String(), InPlace: true}
+			f.Location = &Location{Computation: trail.Optimised.Entry.Name, Opcode: in.Op.String(), InPlace: true, Source: triage.Source(in)}
 		}
 	}
+	return false
 }
 
 // locate names the instruction of a guilty step: the place inside the changed
@@ -134,23 +256,6 @@ func (k *caseRun) guiltySide(f *observedFinding) *builds.Build {
 		return k.run.cfg.Head
 	}
 	return k.run.cfg.Base
-}
-
-// Witness records what per-pass validation says; locate is called with the
-// states around a guilty step.
-func (f *Finding) Witness(v *triage.Validation, t *triage.Trail, locate func(before, after *triage.State)) {
-	var before *triage.State
-	for i, s := range v.Steps {
-		switch s.Standing {
-		case triage.Guilty:
-			f.Pass, f.Level = &PassStep{Pipeline: s.Key.Pipeline, Index: s.Key.Index, Name: s.Key.Pass}, LevelHLO
-			f.Witnesses = append(f.Witnesses, "per-pass validation")
-			locate(before, &t.States[i])
-			return
-		case triage.Same:
-			before = &t.States[i]
-		}
-	}
 }
 
 // foldContested makes a contested finding a duplicate of a firm one of the same

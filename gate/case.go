@@ -36,6 +36,8 @@ type caseRun struct {
 	unable     string               // what the reference could not do
 	lost       string               // what the machine took from us
 	drop       [2]map[string]bool   // flags that base and head do not have
+	// thorough asks for all culprits, rates and causes: a bisection.
+	thorough bool
 }
 
 // asked is one input stream with everything to judge it.

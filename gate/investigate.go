@@ -30,7 +30,7 @@ func Investigate(ctx context.Context, cfg Config, c *fuzz.Case, probes int) (*Fi
 	if why := runnable(c); why != "" {
 		return nil, &ConfigError{c.Name + ": " + why}
 	}
-	k := &caseRun{run: r, c: c}
+	k := &caseRun{run: r, c: c, thorough: true}
 	var err error
 	if k.base, err = encode(c); err != nil {
 		return nil, &ConfigError{c.Name + ": " + err.Error()}
@@ -52,6 +52,9 @@ func Investigate(ctx context.Context, cfg Config, c *fuzz.Case, probes int) (*Fi
 	}
 	found := gather(c, answers)
 	for i := range found {
+		if f := &found[i]; f.Class == Nondeterminism || f.Unstable || f.Base == Flaky || f.Head == Flaky {
+			f.FailureRate = k.measureRate(ctx, f)
+		}
 		k.attribute(ctx, &found[i])
 	}
 	found = foldContested(found)

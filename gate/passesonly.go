@@ -505,19 +505,44 @@ func (k *caseRun) passFinding(ctx context.Context, p, other *passSide, step int,
 	f.locate(s, func() (*triage.Location, error) {
 		return place(ctx, p.trail, other.trail, step, before, args, passLimits(f.Stream))
 	})
-	k.crossExamine(ctx, &f, before, after, streams[w.InputSet].Inputs)
+	if by := p.trail.Enabler(f.Instruction, step); by != nil {
+		f.EnabledBy = passStep(by)
+	}
+	if k.thorough && f.Location != nil {
+		f.Location.widen(ctx, s.Regions, before, after, args, passLimits(f.Stream))
+	}
+	f.Evidence = []Evidence{{WitnessPasses, Accuses, f.Pass, fmt.Sprintf("output %d%v may be %s before and %s after", w.Output, w.At, w.Before, w.After)}}
+	if k.run.cfg.Witness != nil {
+		k.crossExamine(ctx, &f, before, after, streams[w.InputSet].Inputs)
+	} else if e := k.statesOf(&f, p.build, p.trail, streams[w.InputSet].Inputs, passLimits(f.Stream)); e != nil {
+		f.Evidence, f.Disagreement = testify(ctx, k, e, k.otherExecutable(p.build), s, p.beforeOf(step), step)
+		if last := f.Evidence[len(f.Evidence)-1]; last.Says == Accuses {
+			f.Witnesses = append(f.Witnesses, last.Witness)
+		}
+		if f.Disagreement != "" {
+			f.disputed = true
+			f.Detail = appendDetail(f.Detail, "not blocking: "+f.Disagreement)
+		}
+	}
 	return f
+}
+
+// beforeOf is the state that a step is compared with, -1 for the program.
+func (p *passSide) beforeOf(step int) int {
+	for i := step - 1; i >= 0; i-- {
+		if p.validation.Steps[i].Standing != triage.Unknown {
+			return i
+		}
+	}
+	return -1
 }
 
 // around are the modules before and after a step; before is the last that
 // could be evaluated.
 func (p *passSide) around(step int) (before, after *hlo.Module) {
 	before = p.trail.Before
-	for i := step - 1; i >= 0; i-- {
-		if p.validation.Steps[i].Standing != triage.Unknown {
-			before = p.trail.States[i].Module
-			break
-		}
+	if i := p.beforeOf(step); i >= 0 {
+		before = p.trail.States[i].Module
 	}
 	return before, p.trail.States[step].Module
 }
@@ -525,19 +550,21 @@ func (p *passSide) around(step int) (before, after *hlo.Module) {
 // crossExamine asks the third witness.
 func (k *caseRun) crossExamine(ctx context.Context, f *observedFinding, before, after *hlo.Module, inputs []*hlo.Literal) {
 	w := k.run.cfg.Witness
-	if w == nil {
-		return
-	}
 	testimony, why := triage.CrossExecute(ctx, k.run.cfg.Runner, w, before, after, inputs, passLimits(f.Stream), comparisonFlags)
+	e := Evidence{Witness: WitnessCross, Pass: f.Pass, Says: Unknowing, Detail: fmt.Sprintf("on %s: %s", w.Spec, why)}
 	switch testimony {
 	case triage.Agrees:
+		e.Says, e.Detail = Accuses, "on "+w.Spec.String()
 		f.Witnesses = append(f.Witnesses, WitnessCross)
 	case triage.Disagrees:
+		e.Says, e.Detail = Acquits, "both modules give legal values on "+w.Spec.String()
 		f.disputed = true
+		f.Disagreement = fmt.Sprintf("per-pass validation accuses %s, cross-execution does not: %s", f.Pass, e.Detail)
 		f.Detail = appendDetail(f.Detail, fmt.Sprintf("not blocking: cross-execution on %s disagrees, both modules give legal values there", w.Spec))
 	default:
 		f.Detail = appendDetail(f.Detail, fmt.Sprintf("cross-execution on %s: unknown: %s", w.Spec, why))
 	}
+	f.Evidence = append(f.Evidence, e)
 }
 
 // confirmPasses looks for a finding again in fresh processes.
@@ -636,6 +663,12 @@ func (k *caseRun) investigatePasses(ctx context.Context, probes int) (*Finding, 
 	for i := range found {
 		if found[i].gravity() < found[best].gravity() {
 			best = i
+		}
+	}
+	for _, f := range found {
+		if len(found) > 1 && f.Pass != nil {
+			found[best].Culprits = append(found[best].Culprits, Culprit{Pass: *f.Pass, Level: f.Level, Instruction: f.Instruction, Location: f.Location, Output: f.Output, At: f.First.At,
+				Before: f.First.Legal, After: f.got(), Elements: f.Elements, Wrong: f.Wrong, Contested: f.Status == Contested, EnabledBy: f.EnabledBy, Evidence: f.Evidence})
 		}
 	}
 	if probes > 0 {

@@ -203,6 +203,10 @@ type Finding struct {
 	Flags  string `json:"flags"`
 	// Witnesses are the kinds of evidence that agree: "execution", ...
 	Witnesses []string `json:"witnesses"`
+	// Evidence is what each witness of the place says, per-pass validation first;
+	// Disagreement says where they contradict each other, "" if they don't.
+	Evidence     []Evidence `json:"evidence,omitempty"`
+	Disagreement string     `json:"disagreement,omitempty"`
 	// Output is the leaf of the result, "0", "1", ...; "" for a crash or hang.
 	Output string `json:"output"`
 	// Elements counts the judged elements of that leaf, Wrong those outside.
@@ -211,6 +215,14 @@ type Finding struct {
 	First    First `json:"first"`
 	// Pass is the guilty pass step, nil while unknown.
 	Pass *PassStep `json:"pass,omitempty"`
+	// EnabledBy is the earlier step, right by itself, that made what Pass gets
+	// wrong; nil if the program holds it from the start, or unknown.
+	EnabledBy *PassStep `json:"enabled_by,omitempty"`
+	// Culprits are all faults of the case in the order of the compilation, each
+	// judged relative to what it was given; nil if Pass is the only one.
+	Culprits []Culprit `json:"culprits,omitempty"`
+	// FailureRate is set by a bisection where not every execution fails.
+	FailureRate *FailureRate `json:"failure_rate,omitempty"`
 	// Level says where in the compiler the fault lies; "" while unknown.
 	Level Level `json:"level,omitempty"`
 	// Piece is the kind of piece that shows it where the whole program shows
@@ -357,6 +369,16 @@ type Location struct {
 	InPlace     bool   `json:"in_place,omitempty"`
 	LegalBefore string `json:"legal_before,omitempty"`
 	LegalAfter  string `json:"legal_after,omitempty"`
+	// Inside is the operation inside a wrong fusion.
+	Inside       string `json:"inside,omitempty"`
+	InsideOpcode string `json:"inside_opcode,omitempty"`
+	// Cause is "precision" if the difference vanishes when the operations of
+	// Widened (a smallest such set) are computed in f64, "logic" if it stays
+	// whatever is widened, "" if nobody asked or can tell. WidenedBefore says that
+	// they are operations of the module before the step.
+	Cause         string   `json:"cause,omitempty"`
+	Widened       []string `json:"widened,omitempty"`
+	WidenedBefore bool     `json:"widened_before,omitempty"`
 }
 
 // Statistics are about the run as a whole.

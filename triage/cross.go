@@ -35,13 +35,8 @@ const lowering = "layout-assignment,copy-insertion,flatten-call-graph,fusion-wra
 // generation alone. The detail says why it is Silent. A probe that crashes is
 // silent, not guilty.
 func CrossExecute(ctx context.Context, c Compiler, b *builds.Build, before, after *hlo.Module, inputs []*hlo.Literal, o eval.Options, options map[string]string) (Testimony, string) {
-	args := make([]*eval.Value, len(inputs))
-	var arrays []worker.Array
-	for i, l := range inputs {
-		args[i] = eval.FromLiteral(l)
-		arrays = append(arrays, worker.Array{Type: int32(l.Shape.Type), Dims: l.Shape.Dims, Data: l.Raw})
-	}
-	legal, err := eval.Run(ctx, before, args, o)
+	arrays := workerArrays(inputs)
+	legal, err := eval.Run(ctx, before, literalValues(inputs), o)
 	if err != nil {
 		return Silent, err.Error()
 	}
@@ -101,7 +96,7 @@ func compareRun(outputs []worker.Array, legal []*eval.Array) (outside bool, why 
 		return false, errShapes.Error()
 	}
 	for o, got := range outputs {
-		lit := &hlo.Literal{Shape: hlo.ArrayShape(hlo.PrimitiveType(got.Type), got.Dims...), Raw: got.Data}
+		lit := literalOf(got)
 		if lit.Shape.Type != legal[o].Type || lit.Shape.Elems() != int64(legal[o].Len()) {
 			return false, errShapes.Error()
 		}
@@ -112,6 +107,26 @@ func compareRun(outputs []worker.Array, legal []*eval.Array) (outside bool, why 
 		}
 	}
 	return outside, ""
+}
+
+// literalOf is a worker's output as a literal; narrow signed integers come
+// without their sign bits.
+func literalOf(a worker.Array) *hlo.Literal {
+	lit := &hlo.Literal{Shape: hlo.ArrayShape(hlo.PrimitiveType(a.Type), a.Dims...), Raw: a.Data}
+	if t := lit.Shape.Type; t.IsSigned() && t.Bits() < 8 {
+		for i := range int64(len(a.Data)) {
+			lit.SetInt(i, lit.Int(i))
+		}
+	}
+	return lit
+}
+
+func workerArrays(inputs []*hlo.Literal) []worker.Array {
+	var out []worker.Array
+	for _, l := range inputs {
+		out = append(out, worker.Array{Type: int32(l.Shape.Type), Dims: l.Shape.Dims, Data: l.Raw})
+	}
+	return out
 }
 
 // portable is a module without what belongs to one target: tilings, memory

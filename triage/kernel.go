@@ -27,6 +27,8 @@ type Kernel struct {
 	// scatter, bare or as the root of a fusion).
 	InPlace bool
 	Where   Divergence
+
+	program Program
 }
 
 // FindKernel takes the optimised module apart: every instruction of the entry
@@ -34,8 +36,9 @@ type Kernel struct {
 // run_backend_only, on the values that the reference computes for its
 // operands. It returns the first one whose result is outside its legal set; if
 // none is, nil, and the fault needs the neighbours (buffers, scheduling,
-// aliasing). A probe that crashes is skipped: it says nothing.
-func FindKernel(ctx context.Context, c Compiler, b *builds.Build, optimised *hlo.Module, args []*eval.Value, options map[string]string) (*Kernel, error) {
+// aliasing). A probe that crashes is skipped: it says nothing. Each instruction
+// is executed repeat times.
+func FindKernel(ctx context.Context, c Compiler, b *builds.Build, optimised *hlo.Module, args []*eval.Value, options map[string]string, repeat int) (*Kernel, error) {
 	rec, err := record(ctx, optimised, args, eval.Options{})
 	if err != nil {
 		return nil, err
@@ -48,8 +51,8 @@ func FindKernel(ctx context.Context, c Compiler, b *builds.Build, optimised *hlo
 		if !ok {
 			continue
 		}
-		if d := wrong(ctx, c, b, p, options); d != nil {
-			return &Kernel{in, true, library(in), inPlace(in), *d}, nil
+		if d := wrong(ctx, c, b, p, options, repeat); d != nil {
+			return &Kernel{in, true, library(in), inPlace(in), *d, p}, nil
 		}
 	}
 	return nil, ctx.Err()
@@ -158,42 +161,112 @@ func callees(roots []*hlo.Computation, out []*hlo.Computation) []*hlo.Computatio
 
 // wrong runs a program behind the HLO passes and returns the first element
 // outside its legal set; nil if there is none or the probe tells nothing.
-func wrong(ctx context.Context, c Compiler, b *builds.Build, p Program, options map[string]string) *Divergence {
-	args := make([]*eval.Value, len(p.Inputs))
-	var arrays []worker.Array
-	for i, l := range p.Inputs {
-		args[i] = eval.FromLiteral(l)
-		arrays = append(arrays, worker.Array{Type: int32(l.Shape.Type), Dims: l.Shape.Dims, Data: l.Raw})
-	}
-	ref, err := eval.Run(ctx, p.Module, args, eval.Options{Bounds: true})
+func wrong(ctx context.Context, c Compiler, b *builds.Build, p Program, options map[string]string, repeat int) *Divergence {
+	ref, err := eval.Run(ctx, p.Module, literalValues(p.Inputs), eval.Options{Bounds: true})
 	if err != nil {
 		return nil
 	}
+	d, _ := wrongAgainst(ctx, c, b, p, leaves(ref), options, repeat)
+	return d
+}
+
+// wrongAgainst is wrong with given legal sets; ran says that the probe tells
+// something.
+func wrongAgainst(ctx context.Context, c Compiler, b *builds.Build, p Program, refs []*eval.Array, options map[string]string, repeat int) (d *Divergence, ran bool) {
 	data, err := hlo.MarshalModule(p.Module)
 	if err != nil {
-		return nil
+		return nil, false
 	}
-	out := c.Do(ctx, b, worker.Request{Program: data, Format: worker.HLO, Options: options, BackendOnly: true, Inputs: [][]worker.Array{arrays}, Repeat: 2})
+	out := c.Do(ctx, b, worker.Request{Program: data, Format: worker.HLO, Options: options, BackendOnly: true, Inputs: [][]worker.Array{workerArrays(p.Inputs)}, Repeat: max(repeat, 2)})
 	if out.Status != worker.OK || len(out.Result.Sets) != 1 {
-		return nil
+		return nil, false
 	}
-	refs := leaves(ref)
 	for _, run := range out.Result.Sets[0].Distinct {
 		if len(run.Outputs) != len(refs) {
-			return nil
+			return nil, false
 		}
 		for o, got := range run.Outputs {
-			lit := &hlo.Literal{Shape: hlo.ArrayShape(hlo.PrimitiveType(got.Type), got.Dims...), Raw: got.Data}
+			lit := literalOf(got)
 			if lit.Shape.Type != refs[o].Type || lit.Shape.Elems() != int64(refs[o].Len()) {
-				return nil
+				return nil, false
 			}
 			for i := range refs[o].Len() {
 				s := eval.LiteralScalar(lit, int64(i))
 				if refs[o].Legal(i, s) == eval.Out {
-					return &Divergence{Output: o, At: unravel(i, refs[o].Dims), Type: refs[o].Type, Before: refs[o].LegalSet(i), After: eval.ScalarString(refs[o].Type, s)}
+					return &Divergence{Output: o, At: unravel(i, refs[o].Dims), Type: refs[o].Type, Was: refs[o].At(i), Is: s, Before: refs[o].LegalSet(i), After: eval.ScalarString(refs[o].Type, s)}, true
 				}
 			}
 		}
 	}
+	return nil, true
+}
+
+// insideOperations bounds the operations of a kernel that are looked at.
+const insideOperations = 64
+
+// Inside looks for the operation inside a wrong fusion: the first one, in order
+// of execution, that is wrong when the fusion ends there. nil if the kernel is
+// no fusion or only its whole is wrong.
+func (k *Kernel) Inside(ctx context.Context, c Compiler, b *builds.Build, options map[string]string, repeat int) *hlo.Instruction {
+	fusion := k.program.Module.Entry.Root
+	if fusion.Op != hlo.OpFusion || len(fusion.Called[0].Instructions) > insideOperations {
+		return nil
+	}
+	for i, in := range fusion.Called[0].Instructions {
+		if !in.Shape.IsArray() || !compiled(in) {
+			continue
+		}
+		if in == fusion.Called[0].Root {
+			return in
+		}
+		m := k.program.Module.Clone()
+		call := m.Entry.Root
+		body := call.Called[0]
+		body.Root = body.Instructions[i]
+		call.Shape = body.Root.Shape.Clone()
+		orderAll(body)
+		m.EntryLayout = nil
+		if wrong(ctx, c, b, Program{m, k.program.Inputs}, options, repeat) != nil {
+			return in
+		}
+	}
 	return nil
+}
+
+// Widen asks whether a wrong kernel is wrong by rounding: its operations are
+// compiled in f64 by the build itself, all together, and then without one after
+// the other (see Widen). nil where nothing can be said: the kernel has no
+// narrower float, or the probes tell nothing.
+func (k *Kernel) Widen(ctx context.Context, c Compiler, b *builds.Build, options map[string]string, repeat int) *Widening {
+	ref, err := eval.Run(ctx, k.program.Module, literalValues(k.program.Inputs), eval.Options{Bounds: true})
+	if err != nil {
+		return nil
+	}
+	root := k.program.Module.Entry.Root
+	operations := []*hlo.Instruction{root}
+	if root.Op == hlo.OpFusion {
+		operations = root.Called[0].Instructions
+	}
+	var candidates []string
+	for _, in := range operations {
+		if widens(in) {
+			candidates = append(candidates, in.Name)
+		}
+	}
+	if len(candidates) == 0 {
+		if k.Where.Type.IsFloat() || k.Where.Type.IsComplex() {
+			return nil // f64 has no wider type on the build
+		}
+		return &Widening{Cause: Logic}
+	}
+	ran := false
+	w := minimalWidening(ctx, candidates, func(names []string) bool {
+		d, ok := wrongAgainst(ctx, c, b, Program{widened(k.program.Module, names), k.program.Inputs}, leaves(ref), options, repeat)
+		ran = ran || ok
+		return ok && d == nil
+	})
+	if !ran {
+		return nil
+	}
+	return w
 }

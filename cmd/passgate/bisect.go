@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
@@ -24,10 +25,15 @@ type bisectCmd struct {
 // library, abort), "unknown" or "right".
 type bisectLine struct {
 	line
-	Class       gate.Class     `json:"class,omitempty"`
-	Pass        *gate.PassStep `json:"pass,omitempty"`
-	Instruction string         `json:"instruction,omitempty"`
-	Location    *gate.Location `json:"location,omitempty"`
+	Class        gate.Class        `json:"class,omitempty"`
+	Pass         *gate.PassStep    `json:"pass,omitempty"`
+	EnabledBy    *gate.PassStep    `json:"enabled_by,omitempty"`
+	Instruction  string            `json:"instruction,omitempty"`
+	Location     *gate.Location    `json:"location,omitempty"`
+	Evidence     []gate.Evidence   `json:"evidence,omitempty"`
+	Disagreement string            `json:"disagreement,omitempty"`
+	Culprits     []gate.Culprit    `json:"culprits,omitempty"`
+	FailureRate  *gate.FailureRate `json:"failure_rate,omitempty"`
 }
 
 func (c *bisectCmd) Run(a *app) error {
@@ -37,7 +43,8 @@ func (c *bisectCmd) Run(a *app) error {
 			l.Outcome, l.Detail = "right", err.Error()
 		} else {
 			l.Outcome, l.Detail, l.Class = string(f.Level), f.Detail, f.Class
-			l.Pass, l.Instruction, l.Location = f.Pass, f.Instruction, f.Location
+			l.Pass, l.EnabledBy, l.Instruction, l.Location = f.Pass, f.EnabledBy, f.Instruction, f.Location
+			l.Evidence, l.Disagreement, l.Culprits, l.FailureRate = f.Evidence, f.Disagreement, f.Culprits, f.FailureRate
 			if l.Outcome == "" {
 				l.Outcome = "unknown"
 			}
@@ -53,28 +60,99 @@ func (c *bisectCmd) Run(a *app) error {
 		if err != nil {
 			return nil
 		}
-		if f.Pass != nil {
-			fmt.Fprintf(a.stdout, "  pass:        %s\n", f.Pass)
-		}
-		if loc := f.Location; loc != nil {
-			note := ""
-			if loc.InPlace {
-				note = ", updates a buffer in place"
-			}
-			fmt.Fprintf(a.stdout, "  instruction: %s (%s%s) in %s\n", f.Instruction, loc.Opcode, note, loc.Computation)
-			if loc.After != "" {
-				fmt.Fprintf(a.stdout, "  became:      %s (%s)\n", loc.After, loc.AfterOpcode)
-			}
-			if loc.LegalBefore != "" {
-				fmt.Fprintf(a.stdout, "  value:       %s, should be %s\n", loc.LegalAfter, loc.LegalBefore)
-			}
-			if loc.Source != "" {
-				fmt.Fprintf(a.stdout, "  source:      %s\n", loc.Source)
-			}
-		}
-		fmt.Fprintf(a.stdout, "  %s\n", oneLine(f.Detail))
+		printBisection(a.stdout, f)
 		return nil
 	})
+}
+
+func printBisection(w io.Writer, f *gate.Finding) {
+	if f.Pass != nil {
+		fmt.Fprintf(w, "  pass:        %s\n", f.Pass)
+	}
+	if f.EnabledBy != nil {
+		fmt.Fprintf(w, "  enabled by:  %s\n", f.EnabledBy)
+	}
+	printLocation(w, f.Instruction, f.Location)
+	for _, e := range f.Evidence {
+		fmt.Fprintf(w, "  witness:     %s\n", evidenceText(e))
+	}
+	if f.Disagreement != "" {
+		fmt.Fprintf(w, "  DISAGREE:    %s\n", oneLine(f.Disagreement))
+	}
+	if f.FailureRate != nil {
+		fmt.Fprintf(w, "  flaky:       %s\n", f.FailureRate.Text())
+	}
+	fmt.Fprintf(w, "  %s\n", oneLine(f.Detail))
+	for i, c := range f.Culprits {
+		fmt.Fprintf(w, "  culprit %d of %d: %s (%s)\n", i+1, len(f.Culprits), c.Pass.String(), c.Level)
+		if c.Elements > 0 {
+			fmt.Fprintf(w, "    %d of %d elements changed, first output %s%v: %s, should be %s\n", c.Wrong, c.Elements, c.Output, c.At, c.After, c.Before)
+		}
+		if i == 0 {
+			continue // said above
+		}
+		if c.EnabledBy != nil {
+			fmt.Fprintf(w, "    enabled by:  %s\n", c.EnabledBy)
+		}
+		printLocation(prefixed{w, "  "}, c.Instruction, c.Location)
+		for _, e := range c.Evidence {
+			fmt.Fprintf(w, "    witness:     %s\n", evidenceText(e))
+		}
+	}
+}
+
+func evidenceText(e gate.Evidence) string {
+	s := fmt.Sprintf("%s: %s", e.Witness, e.Says)
+	if e.Pass != nil {
+		s += ", " + e.Pass.String()
+	}
+	return oneLine(s + ": " + e.Detail)
+}
+
+func printLocation(w io.Writer, instruction string, loc *gate.Location) {
+	if loc == nil {
+		return
+	}
+	note := ""
+	if loc.InPlace {
+		note = ", updates a buffer in place"
+	}
+	fmt.Fprintf(w, "  instruction: %s (%s%s) in %s\n", instruction, loc.Opcode, note, loc.Computation)
+	if loc.Inside != "" {
+		fmt.Fprintf(w, "  inside:      %s (%s)\n", loc.Inside, loc.InsideOpcode)
+	}
+	if loc.After != "" {
+		fmt.Fprintf(w, "  became:      %s (%s)\n", loc.After, loc.AfterOpcode)
+	}
+	if loc.LegalBefore != "" {
+		fmt.Fprintf(w, "  value:       %s, should be %s\n", loc.LegalAfter, loc.LegalBefore)
+	}
+	switch {
+	case len(loc.Widened) > 0:
+		side := ""
+		if loc.WidenedBefore {
+			side = " of the module before"
+		}
+		fmt.Fprintf(w, "  cause:       precision: the difference vanishes with %s%s in f64\n", strings.Join(loc.Widened, ", "), side)
+	case loc.Cause == "precision":
+		fmt.Fprintf(w, "  cause:       precision: half of the digits are right\n")
+	case loc.Cause != "":
+		fmt.Fprintf(w, "  cause:       %s: it is no matter of rounding\n", loc.Cause)
+	}
+	if loc.Source != "" {
+		fmt.Fprintf(w, "  source:      %s\n", loc.Source)
+	}
+}
+
+// prefixed puts a text before each line that is written; each Write is one line.
+type prefixed struct {
+	io.Writer
+	prefix string
+}
+
+func (p prefixed) Write(b []byte) (int, error) {
+	_, err := p.Writer.Write(append([]byte(p.prefix), b...))
+	return len(b), err
 }
 
 // reduceCmd finds the smallest failing program.
