@@ -1,7 +1,6 @@
 package triage
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -15,40 +14,58 @@ import (
 // rewritten instruction's name before the step.
 func (t *Trail) Enabler(name string, i int) *State {
 	n := newNumbering()
-	want := ""
-	found := -1
-	for j := i - 1; j >= program; j-- {
-		m := t.Before
-		if j > program {
-			if m = t.States[j].Module; m == nil {
-				return nil
-			}
+	want, found := "", program
+	for j := i - 1; j > program; j-- {
+		m := t.States[j].Module
+		if m == nil {
+			return nil
 		}
-		p := n.pattern(m.Instruction(name))
-		switch {
-		case want == "":
-			if want = p; want == "" {
-				return nil
-			}
-		case p != want:
+		in := m.Instruction(name)
+		if in == nil && j == i-1 {
+			return nil
+		}
+		p := n.pattern(in, true)
+		if j == i-1 {
+			want = p
+		}
+		if p != want {
 			return &t.States[found]
 		}
 		found = j
 	}
-	return nil
+	if found == program {
+		return nil // the first step
+	}
+	// A compiler gives names of its own to what the program calls the same.
+	want = n.pattern(t.States[found].Module.Instruction(name), false)
+	for _, c := range t.Before.Computations {
+		for _, in := range c.Instructions {
+			if n.pattern(in, false) == want {
+				return nil
+			}
+		}
+	}
+	return &t.States[found]
 }
 
-// pattern is an instruction and its operands as text: what they do, and the
-// names of what they read. "" for nil.
-func (n *numbering) pattern(in *hlo.Instruction) string {
+// pattern is an instruction and its operands as text: what they do, and with
+// names what they are called and what they read. "" for nil.
+func (n *numbering) pattern(in *hlo.Instruction, names bool) string {
 	if in == nil {
 		return ""
 	}
 	var b strings.Builder
 	for _, x := range slices.Concat([]*hlo.Instruction{in}, in.Operands) {
-		fmt.Fprintf(&b, "%s %s", x.Name, n.operation(x))
+		if names {
+			b.WriteString(x.Name + " ")
+		}
+		b.WriteString(n.operation(x))
 		for _, o := range x.Operands {
-			b.WriteString(" " + o.Name)
+			if names {
+				b.WriteString(" " + o.Name)
+			} else {
+				b.WriteString(" " + o.Op.String())
+			}
 		}
 		b.WriteString("\n")
 	}
