@@ -53,7 +53,7 @@ func (k *caseRun) attribute(ctx context.Context, f *observedFinding) {
 	}
 	states := k.statesOf(f, build, trail, q.Inputs, o)
 	if v.Guilty() != nil {
-		k.accuse(ctx, f, v, trail, states, args, o, r)
+		k.blame(ctx, f, v, trail, states, args, o, r)
 		if k.thorough {
 			k.behind(ctx, f, trail, states, args)
 		}
@@ -87,9 +87,9 @@ func (k *caseRun) attribute(ctx context.Context, f *observedFinding) {
 	}
 }
 
-// accuse files the guilty steps of a validation: the first as the finding's,
+// blame files the guilty steps of a validation: the first as the finding's,
 // and all of them if there are several.
-func (k *caseRun) accuse(ctx context.Context, f *observedFinding, v *triage.Validation, trail *triage.Trail, states *triage.Executor, args []*eval.Value, o eval.Options, r worker.Request) {
+func (k *caseRun) blame(ctx context.Context, f *observedFinding, v *triage.Validation, trail *triage.Trail, states *triage.Executor, args []*eval.Value, o eval.Options, r worker.Request) {
 	steps, before := guiltySteps(v)
 	build := k.guiltySide(f)
 	other := k.otherTrail(ctx, f, r)
