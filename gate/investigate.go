@@ -22,7 +22,12 @@ func Investigate(ctx context.Context, cfg Config, c *fuzz.Case, probes int) (*Fi
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	cfg.Base, cfg.Head = poisoned(cfg.Base), poisoned(cfg.Head)
+	one := cfg.Base == cfg.Head
+	if cfg.Base = poisoned(cfg.Base); one {
+		cfg.Head = cfg.Base
+	} else {
+		cfg.Head = poisoned(cfg.Head)
+	}
 	r := newRun(cfg)
 	if c.Module == nil && cfg.passesOnly() {
 		return nil, &ConfigError{c.Name + ": per-pass validation does not read StableHLO"}

@@ -2,7 +2,10 @@ package gate
 
 import (
 	"context"
+	"regexp"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/passgate/passgate/fuzz"
 	"github.com/passgate/passgate/hlo"
@@ -59,16 +62,24 @@ const (
 	minProbeSteps = 1 << 12
 )
 
+// probeTimeout is the deadline of a probe that is not to hang, beside
+// perInstruction. Small programs take a thousandth of it.
+const probeTimeout = 10 * time.Second
+
 // stillFails holds a smaller program to what the finding is: class, status,
 // and the guilty step. Most programs do not show it, so the cheapest witness
 // is asked first: the passes of the guilty side where a pass is guilty, then
-// that side's execution, then the other side's.
+// that side's execution, or its compilation where that broke, then the other
+// side's if it is another build.
 func (k *caseRun) stillFails(f *observedFinding, limit int64) triage.Fails {
-	first, second := k.run.cfg.Head, k.run.cfg.Base
-	if f.raw == Fixed {
-		first, second = second, first
+	first, second := k.guiltySide(f), k.run.cfg.Base
+	site := crashSite(f.First.Head)
+	if first == second {
+		second = k.run.cfg.Head
+		site = crashSite(f.First.Base)
 	}
 	byPass := f.Pass != nil && f.Level == LevelHLO && f.Class != Crash
+	compiles := f.Pass != nil && f.Class == Crash
 	return func(ctx context.Context, p triage.Program) bool {
 		data, err := hlo.MarshalModule(p.Module)
 		if err != nil {
@@ -76,6 +87,9 @@ func (k *caseRun) stillFails(f *observedFinding, limit int64) triage.Fails {
 		}
 		r := k.request(f.Flags)
 		r.RepeatFor = 0
+		if f.Class != Hang {
+			r.Timeout = min(r.Timeout, probeTimeout+perInstruction*time.Duration(p.Module.NumInstructions()))
+		}
 		r.Program, r.Inputs = data, [][]worker.Array{arguments(p.Inputs)}
 		q := question{stream: f.Stream, flags: f.Flags, firm: k.run.firm}
 		if q.reference, err = k.run.reference(ctx, p.Module, p.Inputs, eval.Options{MaxSteps: limit, ExcessPrecision: f.Flags == DefaultFlags}); err != nil {
@@ -84,32 +98,73 @@ func (k *caseRun) stillFails(f *observedFinding, limit int64) triage.Fails {
 		if byPass && !k.passAccused(ctx, f, p, limit) {
 			return false
 		}
-		one, _ := k.pooled(first).execute(ctx, r)
-		q.base, q.head = one[0], one[0]
-		if !shows(f.Class, judge(q).head) {
+		var one side
+		if compiles {
+			one = k.dies(ctx, f, p, r)
+		} else {
+			sides, _ := k.pooled(first).execute(ctx, r)
+			one = sides[0]
+		}
+		q.base, q.head = one, one
+		if !shows(f.Class, judge(q).head) || f.Class == Crash && crashSite(one.detail) != site {
 			return false
 		}
-		other, _ := k.pooled(second).execute(ctx, r)
-		if q.base = other[0]; first != k.run.cfg.Head {
-			q.base, q.head = one[0], other[0]
+		if first.ID != second.ID {
+			other, _ := k.pooled(second).execute(ctx, r)
+			if q.base = other[0]; second == k.run.cfg.Head {
+				q.base, q.head = one, other[0]
+			}
 		}
 		if !slices.ContainsFunc(judge(q).observations, func(o observation) bool { return o.class == f.Class && o.status == f.raw }) {
 			return false
 		}
-		if f.Pass == nil || byPass {
+		if f.Pass == nil || byPass || compiles {
 			return true
 		}
-		r.DumpAll, r.DumpDir = f.Class == Crash, k.run.cfg.DumpRoot
-		trail, err := triage.NewTrail(ctx, k.run.cfg.Runner, k.guiltySide(f), p.Module, r)
-		if err != nil {
-			return false
-		}
-		if f.Class == Crash {
-			return f.Pass.Name == codeGeneration || trail.Last == f.Pass.Name && trail.LastPipeline == f.Pass.Pipeline
-		}
-		v, err := trail.Validate(ctx, [][]*eval.Value{values(p.Inputs)}, eval.Options{Bounds: true, MaxSteps: limit, ExcessPrecision: f.Flags == DefaultFlags})
-		return err == nil && v.Guilty() == nil
+		return k.behindPasses(ctx, f, p, limit)
 	}
+}
+
+// crashSite is the part of a crash's message that says where the compiler died
+// or what kind of error it gave, without the names of the program.
+func crashSite(detail string) string {
+	if at := checkSite.FindString(detail); at != "" {
+		return at
+	}
+	kind, _, _ := strings.Cut(detail, ":")
+	return kind
+}
+
+// checkSite matches a failed check, as crashText writes it.
+var checkSite = regexp.MustCompile(`^[^:]+: [^: ]+:[0-9]+: `)
+
+// dies compiles a program with the build that died in the finding's pass, or
+// behind all of them. One that dies elsewhere counts as one that does not.
+func (k *caseRun) dies(ctx context.Context, f *observedFinding, p triage.Program, r worker.Request) side {
+	behind := f.Pass.Name == codeGeneration
+	r.DumpAll, r.DumpDir = !behind, k.run.cfg.DumpRoot
+	if behind { // only the optimised module
+		r.Options["xla_dump_hlo_pass_re"] = "^$"
+	}
+	t, err := triage.NewTrail(ctx, k.run.cfg.Runner, k.guiltySide(f), p.Module, r)
+	switch {
+	case err != nil:
+		return side{behaviour: Infrastructure, detail: err.Error()}
+	case behind && t.Optimised == nil, !behind && (t.Last != f.Pass.Name || t.LastPipeline != f.Pass.Pipeline):
+		return side{}
+	}
+	return ofOutcome(t.Outcome)
+}
+
+// behindPasses reports whether every pass of a smaller program kept the meaning,
+// and a library still does the work if one did.
+func (k *caseRun) behindPasses(ctx context.Context, f *observedFinding, p triage.Program, limit int64) bool {
+	t, err := k.passTrailUnder(ctx, f.Flags, k.run.cfg.Runner, k.guiltySide(f), p.Module, false)
+	if err != nil || !t.Complete() || f.Level == LevelLibrary && t.Optimised != nil && !triage.CallsLibrary(t.Optimised) {
+		return false
+	}
+	v, err := t.Validate(ctx, [][]*eval.Value{values(p.Inputs)}, eval.Options{Bounds: true, MaxSteps: limit, ExcessPrecision: f.Flags == DefaultFlags})
+	return err == nil && v.Guilty() == nil
 }
 
 // passAccused reports whether the first guilty step of a smaller program is

@@ -55,6 +55,12 @@ func Reduce(ctx context.Context, p Program, fails Fails, probes int) Program {
 	return r.best
 }
 
+// CallsLibrary reports whether a module has work done by code that no emitter of
+// the compiler wrote: a custom-call or a custom fusion.
+func CallsLibrary(m *hlo.Module) bool {
+	return slices.ContainsFunc(m.Computations, func(c *hlo.Computation) bool { return slices.ContainsFunc(c.Instructions, library) })
+}
+
 // newReducer reduces p; cancel ends it when the probes are spent.
 func newReducer(ctx context.Context, cancel func(), p Program, fails Fails, probes int) *reducer {
 	r := &reducer{ctx: ctx, best: p, seen: map[string]bool{}}
