@@ -226,7 +226,9 @@ func (c *Composite) takeApart(ctx context.Context, b *builds.Build, r worker.Req
 	if err != nil {
 		return &cut{} // not ours to complain about
 	}
-	whole := worker.Request{Program: r.Program, Format: r.Format, Options: r.Options, DumpAll: r.DumpAll, CompileOnly: true, Timeout: r.Timeout}
+	options := maps.Clone(r.Options)
+	delete(options, "xla_dump_hlo_pass_re") // whoever wants no dumps gets none; the cut needs them
+	whole := worker.Request{Program: r.Program, Format: r.Format, Options: options, DumpAll: r.DumpAll, CompileOnly: true, Timeout: r.Timeout}
 	stopped := b.Kind == builds.Executable && b.Python == ""
 	asked := bytes.Contains(r.Program, []byte(triage.StopTarget))
 	if stopped && !asked {

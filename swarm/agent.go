@@ -168,7 +168,9 @@ func converse[Out any](ctx context.Context, s *swarm, t *task, tools []boundTool
 			case c.Name == submitTool:
 				out, err := decode[Out](resolved, c.Arguments)
 				if err == nil {
+					start := s.now()
 					err = check(ctx, out)
+					used.exclude(s.now().Sub(start))
 				}
 				if err == nil {
 					t.log(s, Event{Kind: "accepted", Text: c.Arguments})

@@ -1,6 +1,7 @@
 package swarm
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -102,10 +103,11 @@ func (s *swarm) judge(ctx context.Context, t *task, cases []*fuzz.Case) (fired i
 			}
 			if small != nil && small.Finding.Class == r.Finding.Class && small.Finding.Status == r.Finding.Status {
 				r.Finding.Minimal, r.Finding.MinimalFile, r.Finding.Instructions = small.Finding.Minimal, small.Finding.MinimalFile, small.Finding.Instructions
-				r.Minimal = small.Minimal
+				r.Finding.Cluster, r.Minimal = small.Finding.Cluster, small.Minimal
 			}
 		}
 		s.found(r)
+		s.reviewed(t, r)
 	}
 	return fired, nil
 }
@@ -145,10 +147,15 @@ func (s *swarm) checkReproduction(ctx context.Context, t *task, out Reproduction
 	}
 	rec := &Record{Finding: r.Finding, By: t.name(), Claim: out.Claim, Minimal: r.Minimal, c: c}
 	s.found(rec)
-	if s.ledger.get(rec.ID) == rec {
-		s.push(&task{role: Reviewer, what: string(Reproducer), on: t.on, record: rec})
-	}
+	s.reviewed(t, rec)
 	return nil
+}
+
+// reviewed has a reviewer look for a smaller program, unless the finding was known.
+func (s *swarm) reviewed(t *task, r *Record) {
+	if s.ledger.get(r.ID) == r {
+		s.push(&task{role: Reviewer, what: string(t.role), on: r.Finding.Case, record: r})
+	}
 }
 
 // checkExplanation holds an explanation against the dumps and the gate.
@@ -171,20 +178,19 @@ func (s *swarm) checkExplanation(ctx context.Context, t *task, out Explanation) 
 	if f.Pass != nil && f.Pass.Name != operation.CodeGeneration && out.Step == operation.CodeGeneration {
 		return refusef("code generation is not to blame: a pass step before it changed the program's meaning or handed it to a library")
 	}
-	small, err := fuzz.ReadCase(f.Case+".case", f.MinimalFile)
-	if err != nil {
-		return err
-	}
-	// The program as it was found and the smallest one have instructions of their
-	// own names; either will do.
-	var why error
-	for _, c := range []*fuzz.Case{t.record.c, small} {
-		if why = s.points(ctx, c, f, out); why == nil || !isRefusal(why) {
-			break
+	if why := s.points(ctx, t.record.c, f, out); why != nil {
+		// The smallest program has instructions of its own names; either will do.
+		small, err := fuzz.ReadCase(f.Case+".case", f.MinimalFile)
+		if err != nil || !isRefusal(why) {
+			return cmp.Or(err, why)
 		}
-	}
-	if why != nil {
-		return why
+		again, _, err := s.gate.Run(ctx, small)
+		if err != nil {
+			return err
+		}
+		if again == nil || s.points(ctx, small, again, out) != nil {
+			return why
+		}
 	}
 	if id := out.DuplicateOf; id != "" {
 		other := s.ledger.get(id)
@@ -242,16 +248,15 @@ func (s *swarm) points(ctx context.Context, c *fuzz.Case, f *gate.Finding, out E
 	if f.Pass == nil || f.Class == gate.Crash {
 		return nil
 	}
-	if claimed, _, _ := strings.Cut(out.Step, "/"); out.Step != f.Pass.String() && !sameStep(out.Step, f.Pass, claimed) {
+	if out.Step != f.Pass.String() {
 		return refusef("the gate clears %s: it evaluated the modules before and after every step, and this step did not change the result", out.Step)
 	}
+	// Inside a guilty step the gate walks to the instruction whose value changed
+	// although everything that it reads kept its meaning.
+	if at := strings.TrimPrefix(out.Instruction, "%"); f.Level == gate.LevelHLO && f.Instruction != "" && at != f.Instruction && (f.Location == nil || at != f.Location.After) {
+		return refusef("the gate clears %q: its value kept its meaning, or changed only because of what it reads", at)
+	}
 	return nil
-}
-
-// sameStep compares by pipeline and pass: the index may differ between the program
-// as it was found and the smallest one.
-func sameStep(step string, p *gate.PassStep, pipeline string) bool {
-	return pipeline == p.Pipeline && strings.HasSuffix(step, "/"+p.Name) && strings.Count(step, "/") == 2+strings.Count(p.Name, "/")
 }
 
 // maxSeeds bounds the unit tests of a pass that a fix is judged by.
@@ -578,7 +583,7 @@ func (s *swarm) checkReview(ctx context.Context, t *task, out Review) error {
 			s.push(&task{role: Fixer, on: t.on, record: t.record, feedback: out.Why + "\n" + operation.Describe(bad)})
 		}
 		return nil
-	case Reproducer:
+	case Stressor, Reproducer:
 		r, why, err := s.gate.Reduce(ctx, c)
 		if err != nil {
 			return err

@@ -10,7 +10,6 @@ import (
 	"github.com/passgate/passgate/gate"
 	"github.com/passgate/passgate/swarm/checkout"
 	"github.com/passgate/passgate/swarm/provider"
-	"github.com/passgate/passgate/triage"
 	"github.com/passgate/passgate/xla/builds"
 )
 
@@ -65,7 +64,7 @@ type ledger struct {
 func (l *ledger) add(r *Record) (fresh bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r.ID, r.Cluster = r.Finding.ID, clusterOf(r.Finding)
+	r.ID, r.Cluster = r.Finding.ID, r.Finding.Cluster
 	for _, old := range l.records {
 		if old.Cluster == r.Cluster {
 			old.Duplicates = append(old.Duplicates, strings.TrimSpace(r.By+" "+r.Finding.Case))
@@ -74,20 +73,6 @@ func (l *ledger) add(r *Record) (fresh bool) {
 	}
 	l.records = append(l.records, r)
 	return true
-}
-
-// clusterOf is the same for two findings of one defect (triage.Key).
-func clusterOf(f *gate.Finding) string {
-	k := triage.Key{Class: string(f.Class)}
-	if f.Pass != nil {
-		k.Pass = f.Pass.Name
-	}
-	if c, err := fuzz.ReadModule(f.Case, []byte(f.Minimal)); err == nil {
-		k.Form = triage.Form(c.Module)
-	} else {
-		k.Form = f.Minimal
-	}
-	return k.ID()
 }
 
 func (l *ledger) addPrograms(c ...*fuzz.Case) {

@@ -17,7 +17,8 @@ type Limits struct {
 	AgentCost, SwarmCost float64
 	// Steps are replies of a model.
 	AgentSteps, SwarmSteps int
-	// Time from an agent's, or the swarm's, start.
+	// Time from an agent's, or the swarm's, start. An agent's leaves out the checks
+	// of what it handed in: a build may take long.
 	AgentTime, SwarmTime time.Duration
 	// Rounds is how often an output may be handed in: at least 1.
 	Rounds int
@@ -107,6 +108,13 @@ func (a *account) settle(reserved, used provider.Usage, p Price) {
 	defer a.mu.Unlock()
 	a.tokens += used.Input + used.Output - reserved.Input - reserved.Output
 	a.cost += p.of(used) - p.of(reserved)
+}
+
+// exclude leaves out a time.
+func (a *account) exclude(d time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.started = a.started.Add(d)
 }
 
 // repeats counts what an agent did before.

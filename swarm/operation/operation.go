@@ -168,6 +168,7 @@ func (g *Gate) Bisect(ctx context.Context, side Side, c *fuzz.Case) (*gate.Findi
 }
 
 func investigate(ctx context.Context, cfg gate.Config, c *fuzz.Case, probes int) (*gate.Finding, string, error) {
+	cfg.TempDir, cfg.Steps = nil, nil // no pass is counted
 	f, err := gate.Investigate(ctx, cfg, c, probes)
 	var config *gate.ConfigError
 	switch {

@@ -151,7 +151,8 @@ func retryable(err error) (bool, time.Duration) {
 	return errors.As(err, &cut), 0
 }
 
-// Retry asks again where a provider is busy or a reply was cut.
+// Retry asks again where a provider is busy or a reply was cut. A reply that was
+// cut is billed all the same: it is counted at its worst.
 type Retry struct {
 	Provider
 	// Attempts is the number of requests, at least 1.
@@ -161,8 +162,6 @@ type Retry struct {
 	// Longest is the longest wait that a provider may ask for; a longer one is
 	// its error.
 	Longest time.Duration
-	// Failed is told of every failed request that may have been billed; may be nil.
-	Failed func(r Request, err error)
 }
 
 // firstWait is the wait after a first failure; it doubles.
@@ -171,13 +170,19 @@ const firstWait = time.Second
 // Reply asks until there is a reply.
 func (p *Retry) Reply(ctx context.Context, r Request) (*Reply, error) {
 	wait := firstWait
+	var lost Usage
 	for i := 1; ; i++ {
 		reply, err := p.Provider.Reply(ctx, r)
 		if err == nil {
+			reply.Usage.Input += lost.Input
+			reply.Usage.Output += lost.Output
+			reply.Usage.Estimated = reply.Usage.Estimated || lost.Estimated
 			return reply, nil
 		}
-		if p.Failed != nil {
-			p.Failed(r, err)
+		if errors.As(err, new(*CutError)) {
+			lost.Input += EstimateTokens(r)
+			lost.Output += r.MaxTokens
+			lost.Estimated = true
 		}
 		again, after := retryable(err)
 		if !again || i >= p.Attempts || after > p.Longest || ctx.Err() != nil {
