@@ -618,6 +618,11 @@ func (k *caseRun) passStillFails(f *observedFinding, limit int64) triage.Fails {
 			b := breakage(question{base: both[0].side, head: both[1].side}, both[0].side.behaviour, both[1].side.behaviour)
 			return b != nil && b.class == f.Class && b.status == f.raw
 		}
+		if limit > 0 { // the whole program could be evaluated: this one must be, too
+			if _, err := k.run.reference(ctx, p.Module, p.Inputs, o); err != nil {
+				return false
+			}
+		}
 		// Most programs do not show it: the other side is not asked before this
 		// one says that it does.
 		first, second := k.run.cfg.Head, k.run.cfg.Base

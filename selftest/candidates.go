@@ -48,20 +48,60 @@ const proofSeeds = 2
 const proofSteps = 1 << 20
 
 // programsFor is the number of programs that are surveyed for n defects: a
-// program has room for many, but few have room for the rarer kinds.
-func programsFor(n int) int { return 24 + n }
+// program has room for many.
+func programsFor(n int) int { return 24 + n/4 }
 
-// survey compiles programs, in random order, and keeps those whose meaning the
+// enoughOf is the number of programs with an opcode for which the survey goes
+// out of its way: the rarer kinds of defects need the rarer opcodes.
+const enoughOf = 4
+
+// order is the order of the survey: random, but first those programs that hold
+// an opcode of which there are not enough yet.
+func (t *tester) order() []int {
+	perm := rand.New(rand.NewPCG(t.cfg.Seed, 0x5eed)).Perm(len(t.cfg.Cases))
+	have := map[hlo.Opcode]int{}
+	var first, rest []int
+	for _, i := range perm {
+		m := t.cfg.Cases[i].Module
+		if m == nil || m.NumInstructions() > maxInstructions {
+			continue
+		}
+		needed := false
+		ops := opcodes(m)
+		for _, op := range ops {
+			needed = needed || have[op] < enoughOf
+		}
+		if !needed {
+			rest = append(rest, i)
+			continue
+		}
+		first = append(first, i)
+		for _, op := range ops {
+			have[op]++
+		}
+	}
+	return append(first, rest...)
+}
+
+// opcodes are those of a module, each once.
+func opcodes(m *hlo.Module) []hlo.Opcode {
+	var out []hlo.Opcode
+	for _, k := range matches(m) {
+		if !slices.Contains(out, k.op) {
+			out = append(out, k.op)
+		}
+	}
+	return out
+}
+
+// survey compiles programs, in the order of order, and keeps those whose meaning the
 // reference knows before and after all passes, until there are enough.
 func (t *tester) survey(ctx context.Context) []*ground {
 	var out []*ground
-	for _, i := range rand.New(rand.NewPCG(t.cfg.Seed, 0x5eed)).Perm(len(t.cfg.Cases)) {
+	for _, i := range t.order() {
 		c := t.cfg.Cases[i]
 		if t.chosen(ctx) || len(out) >= programsFor(t.cfg.Defects) {
 			break
-		}
-		if c.Module == nil || c.Module.NumInstructions() > maxInstructions {
-			continue
 		}
 		g := &ground{c: c, values: map[int][]*eval.Value{}}
 		for seed := range uint64(proofSeeds) {

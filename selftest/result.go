@@ -61,7 +61,10 @@ type NullOutcome struct {
 
 // Null sums the runs with nothing planted up.
 type Null struct {
-	Runs   int      `json:"runs"`
+	Runs int `json:"runs"`
+	// Cells are the comparisons of head with base that could have raised an
+	// alarm: an input stream under a set of flags where programs are executed, a
+	// pass step on an input stream where they are not.
 	Cells  int      `json:"cells"`
 	Blocks int      `json:"blocks"`
 	Alarms []string `json:"alarms,omitempty"`
@@ -143,10 +146,13 @@ type Result struct {
 	Timing   Timing `json:"timing"`
 }
 
-// Timing of the run, in seconds of wall-clock time.
+// Timing of the run: wall-clock time, and processor time of this process and
+// its workers.
 type Timing struct {
-	Seconds       float64 `json:"seconds"`
-	ChooseSeconds float64 `json:"choose_seconds"`
+	Seconds          float64 `json:"seconds"`
+	ChooseSeconds    float64 `json:"choose_seconds"`
+	CPUSeconds       float64 `json:"cpu_seconds"`
+	ChooseCPUSeconds float64 `json:"choose_cpu_seconds"`
 }
 
 // The share of all defects, of any class, that a trustworthy gate must see;

@@ -44,8 +44,10 @@ type Config struct {
 	ExecuteEvery int
 	// Resumes says that the build can start in the middle of its pipeline.
 	Resumes bool
-	// Now is the clock.
+	// Now is the clock, CPU the processor time used so far by this process and
+	// its workers.
 	Now func() time.Time
+	CPU func() time.Duration
 	// TempDir is where dumps come and go; one in memory is faster.
 	TempDir string
 	// Progress is told after every defect, one at a time; may be nil.
@@ -68,7 +70,7 @@ type tester struct {
 // Run plants the defects and runs the gate on each. An error is ctx's or an
 // infrastructure failure.
 func Run(ctx context.Context, cfg Config) (*Result, error) {
-	start := cfg.Now()
+	start, cpu := cfg.Now(), cfg.CPU()
 	t := &tester{cfg: cfg, start: start}
 	info, err := cfg.Runner.Describe(ctx, cfg.Build)
 	if err != nil {
@@ -80,7 +82,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	res.Programs = len(grounds)
 	planted := t.choose(ctx, grounds, cfg.Defects)
 	res.Unproved, res.Refused, res.Undone = t.unproved, t.refused, t.undone
-	res.Timing.ChooseSeconds = cfg.Now().Sub(start).Seconds()
+	res.Timing.ChooseSeconds, res.Timing.ChooseCPUSeconds = cfg.Now().Sub(start).Seconds(), (cfg.CPU() - cpu).Seconds()
 	outcomes := make([]Outcome, len(planted))
 	nulls := t.nullPlaces(grounds, cfg.Null)
 	nullOut := make([]NullOutcome, len(nulls))
@@ -108,7 +110,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	for _, o := range nullOut {
 		res.Null.add(o)
 	}
-	res.Timing.Seconds = cfg.Now().Sub(start).Seconds()
+	res.Timing.Seconds, res.Timing.CPUSeconds = cfg.Now().Sub(start).Seconds(), (cfg.CPU() - cpu).Seconds()
 	res.sum(cfg.Defects)
 	return res, ctx.Err()
 }
@@ -248,12 +250,17 @@ func (t *tester) null(ctx context.Context, p nullPlace, i int) NullOutcome {
 		return NullOutcome{}
 	}
 	out := NullOutcome{Ran: true}
+	streams := 0
 	for _, k := range res.Cases {
 		for _, s := range k.Streams {
 			if s.Judged > 0 {
-				out.Cells++
+				streams++
 			}
 		}
+	}
+	out.Cells = streams
+	if s := res.Steps; s != nil { // nothing was executed: head's steps were judged on each stream
+		out.Cells = streams * max(0, s.Head-s.Unknown-s.Undecided)
 	}
 	for _, f := range res.Findings {
 		if f.Status != gate.New {

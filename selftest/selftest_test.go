@@ -161,7 +161,7 @@ func TestRun(t *testing.T) {
 	cases := []*fuzz.Case{readCase(t, difference), crashes(t)}
 	run := func(workers int) *selftest.Result {
 		res, err := selftest.Run(t.Context(), selftest.Config{Build: b, Runner: pool, Cases: cases, Defects: 4, Null: 2, Seed: 3, Workers: workers,
-			Probes: 20, ExecuteEvery: 3, Now: time.Now, TempDir: t.TempDir()})
+			Probes: 20, ExecuteEvery: 3, Now: time.Now, CPU: func() time.Duration { return 0 }, TempDir: t.TempDir()})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -76,7 +76,7 @@ func (c *selftestCmd) Run(a *app) error {
 	}
 	res, err := selftest.Run(a.ctx, selftest.Config{
 		Build: found[0], Runner: pool, Cases: cases, Defects: c.Defects, Kinds: c.Kinds, Null: c.Null, Seed: c.Seed, Workers: c.workers(), Budget: c.Budget,
-		Probes: c.Probes, PassesOnly: c.PassesOnly, ExecuteEvery: c.Every, Resumes: options["xla_run_hlo_passes_starting_from"], Now: a.now, TempDir: dumpRoot(),
+		Probes: c.Probes, PassesOnly: c.PassesOnly, ExecuteEvery: c.Every, Resumes: options["xla_run_hlo_passes_starting_from"], Now: a.now, CPU: processorTime, TempDir: dumpRoot(),
 		Progress: func(done, total int, o selftest.Outcome) {
 			if c.JSON {
 				said := "missed"
@@ -168,5 +168,5 @@ func printSelftest(a *app, r *selftest.Result) {
 	for _, s := range r.Null.Alarms {
 		fmt.Fprintf(a.stdout, "  alarm: %s\n", oneLine(s))
 	}
-	fmt.Fprintf(a.stdout, "%.1fs, of which %.1fs to choose and prove\n", r.Timing.Seconds, r.Timing.ChooseSeconds)
+	fmt.Fprintf(a.stdout, "%.1fs, of which %.1fs to choose and prove; processor time %.1fs, of which %.1fs\n", r.Timing.Seconds, r.Timing.ChooseSeconds, r.Timing.CPUSeconds, r.Timing.ChooseCPUSeconds)
 }
