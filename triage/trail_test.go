@@ -2,6 +2,7 @@ package triage_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -253,6 +254,58 @@ func TestValidationCountsEveryStepOnce(t *testing.T) {
 		}
 		if v.Judged != tt.judged || v.Undecided != tt.undecided || v.Unknown != tt.unknown {
 			t.Errorf("%s: %d judged, %d undecided, %d unknown; %+v %+v", tt.name, v.Judged, v.Undecided, v.Unknown, v.Steps[0], v.Steps[0].Regions)
+		}
+	}
+}
+
+// Where an evaluation is dear, a step that changes no data flow is judged
+// without another; one that does is evaluated.
+func TestValidateSharesWhatIsTheSameByConstruction(t *testing.T) {
+	const text = `HloModule m
+fused {
+  x = f32[2] parameter(0)
+  ROOT y = f32[2] negate(x)
+}
+body {
+  s = (s32[], f32[2]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[2] get-tuple-element(s), index=1
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  y = f32[2] %s
+  ROOT t = (s32[], f32[2]) tuple(j, y)
+}
+condition {
+  s = (s32[], f32[2]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(2001)
+  ROOT c = pred[] compare(i, n), direction=LT
+}
+ENTRY e {
+  x = f32[2] parameter(0)
+  z = s32[] constant(0)
+  t = (s32[], f32[2]) tuple(z, x)
+  w = (s32[], f32[2]) while(t), condition=condition, body=body
+  ROOT r = f32[2] get-tuple-element(w), index=1
+}
+`
+	for _, tt := range []struct {
+		name, body string
+		shared     int
+		guilty     bool
+	}{
+		{"fused", "fusion(x), kind=kLoop, calls=fused", 1, false},
+		{"a copy for a negation", "copy(x)", 0, true},
+		{"another operation", "subtract(x, x)", 0, true},
+	} {
+		before, after := module(t, fmt.Sprintf(text, "negate(x)")), module(t, fmt.Sprintf(text, tt.body))
+		trail := &triage.Trail{Before: before, States: []triage.State{{Module: after, Sum: triage.SumOf(after)}}}
+		v, err := trail.Validate(context.Background(), [][]*eval.Value{{eval.FromLiteral(literal(t, "f32[2] {5, 6}"))}}, eval.Options{Bounds: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v.Shared != tt.shared || v.Judged != 1 || (v.Guilty() != nil) != tt.guilty || v.Sets[0].Elements != 2 {
+			t.Errorf("%s: %d shared, %d judged, guilty %v, %d elements", tt.name, v.Shared, v.Judged, v.Guilty() != nil, v.Sets[0].Elements)
 		}
 	}
 }

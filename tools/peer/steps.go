@@ -67,11 +67,15 @@ func stepsMain(ctx context.Context, args []string, stdout, stderr io.Writer) int
 	if err == nil {
 		err = countSteps(ctx, c, cases, sum, stderr)
 	}
-	if err != nil {
+	if err != nil && ctx.Err() == nil {
 		fmt.Fprintln(stderr, "peer steps:", err)
 		return 2
 	}
 	sum.write(stdout, c.show)
+	if err != nil {
+		fmt.Fprintln(stderr, "peer steps: interrupted: only the programs until then are counted")
+		return 2
+	}
 	return 0
 }
 
@@ -199,6 +203,9 @@ func countSteps(ctx context.Context, c stepsConfig, cases []stepProgram, sum *st
 				limited, cancel := context.WithTimeout(ctx, c.deadline)
 				j := gate.JudgeSteps(limited, cfg, b, p.Case)
 				cancel()
+				if ctx.Err() != nil {
+					continue // interrupted
+				}
 				mu.Lock()
 				sum.add(p.origin, j)
 				if sum.programs%50 == 0 {
