@@ -41,6 +41,8 @@ type Config struct {
 	ExitCode func(error) int
 	// Base and Head are the specs of the builds, for a result without one.
 	Base, Head string
+	// Shard is I/N, for a result without one; "" is no shard.
+	Shard string
 	// Out is the directory of the reports.
 	Out string
 	// Root is the folder of XLA's source tree in the repository.
@@ -80,6 +82,7 @@ func Run(ctx context.Context, cfg Config) (*Outcome, error) {
 	switch {
 	case failed != nil:
 		out.Result = lost(cfg.Base, cfg.Head, failed, ctx.Err() != nil)
+		out.Result.Shard = cfg.Shard
 		out.Code = cfg.ExitCode(failed)
 	case slices.Contains(cfg.FailOn, res.Verdict):
 		out.Code = res.Verdict.ExitCode()

@@ -131,13 +131,27 @@ func compareKeys(a, b cellKey) int {
 // cellState is a cell while programs come in.
 type cellState struct {
 	sample
-	bet            statistics.Bettor
-	programs       int
-	ratios, shifts []float64
-	// worst is the case whose mean shift is the largest.
-	worst      string
-	worstShift float64
-	null       statistics.Bettor
+	programs int
+	bets     []bet
+	nulls    []nullBet
+}
+
+// bet is what a program says that shows a difference in accuracy: one
+// observation, whatever its number of elements.
+type bet struct {
+	program              string
+	headWorse, baseWorse int64
+	elements             int64
+	sumBase, sumHead     float64
+}
+
+// shift is the mean loss of head in ULPs, over the program's elements.
+func (b *bet) shift() float64 { return (b.sumHead - b.sumBase) / float64(b.elements) }
+
+// nullBet is what a program says under legal variants of base: the mean sign.
+type nullBet struct {
+	program string
+	sign    float64
 }
 
 // accuracy are the cells of a run.
@@ -163,16 +177,8 @@ func (a *accuracy) add(name string, passes []string, samples map[sampleKey]*samp
 			c := a.at(cellKey{pass, key})
 			c.merge(s)
 			c.programs++
-			x, ok := statistics.Sign(s.headWorse, s.baseWorse)
-			if !ok {
-				continue
-			}
-			c.bet.Add(x)
-			c.ratios = append(c.ratios, s.sumHead/s.sumBase) // +Inf if base is exact
-			shift := (s.sumHead - s.sumBase) / float64(s.elements)
-			c.shifts = append(c.shifts, shift)
-			if c.worst == "" || shift > c.worstShift {
-				c.worst, c.worstShift = name, shift
+			if _, ok := statistics.Sign(s.headWorse, s.baseWorse); ok {
+				c.bets = append(c.bets, bet{name, s.headWorse, s.baseWorse, s.elements, s.sumBase, s.sumHead})
 			}
 		}
 	}
@@ -180,7 +186,7 @@ func (a *accuracy) add(name string, passes []string, samples map[sampleKey]*samp
 
 // addNull takes what one program says under legal variants of base: one bet,
 // the mean over the variants.
-func (a *accuracy) addNull(passes []string, variants []map[sampleKey]*sample) {
+func (a *accuracy) addNull(name string, passes []string, variants []map[sampleKey]*sample) {
 	sums := map[sampleKey]float64{}
 	for _, v := range variants {
 		for key, s := range v {
@@ -191,7 +197,8 @@ func (a *accuracy) addNull(passes []string, variants []map[sampleKey]*sample) {
 	}
 	for key, x := range sums {
 		for _, pass := range passes {
-			a.at(cellKey{pass, key}).null.Add(math.Max(-1, math.Min(1, x)))
+			c := a.at(cellKey{pass, key})
+			c.nulls = append(c.nulls, nullBet{name, math.Max(-1, math.Min(1, x))})
 		}
 	}
 }
@@ -214,38 +221,68 @@ func threshold(p *policy.Policy, op, dtype string) (float64, bool) {
 func (a *accuracy) finish(p *policy.Policy, cases map[string]*fuzz.Case) ([]Cell, []Finding, []string) {
 	keys := slices.SortedFunc(maps.Keys(a.cells), compareKeys)
 	keys = slices.DeleteFunc(keys, func(k cellKey) bool { return a.cells[k].elements == 0 })
+	evidence := make([]statistics.Bettor, len(keys))
 	var e []float64
-	for _, k := range keys {
-		e = append(e, a.cells[k].bet.E())
+	for i, k := range keys {
+		for _, b := range a.cells[k].bets {
+			x, _ := statistics.Sign(b.headWorse, b.baseWorse)
+			evidence[i].Add(x)
+		}
+		e = append(e, evidence[i].E())
 	}
 	discovered := statistics.Discoveries(e, discoveryRate)
 	cells, excluded := []Cell{}, []string{}
 	var findings []Finding
 	for i, k := range keys {
 		s := a.cells[k]
-		c := s.cell(k)
+		c := s.cell(k, &evidence[i])
 		_, c.Discovered = slices.BinarySearch(discovered, i)
 		if u, ok := threshold(p, k.operation, k.dtype); ok {
 			c.Budget = &u
 		}
-		if s.null.Highest() >= 1/nullLevel {
+		if s.nullHighest() >= 1/nullLevel {
 			c.Excluded = "legal variants of base lose accuracy here as well"
 			excluded = append(excluded, k.String())
 		}
 		cells = append(cells, c)
 		if c.Discovered && c.Excluded == "" {
-			findings = append(findings, s.finding(k, &c, len(keys), cases[s.worst]))
+			findings = append(findings, s.finding(k, &c, &evidence[i], len(keys), cases))
 		}
 	}
 	return cells, findings, excluded
 }
 
-func (s *cellState) cell(k cellKey) Cell {
+// nullHighest is the largest wealth of the bet on the cell's null.
+func (s *cellState) nullHighest() float64 {
+	var b statistics.Bettor
+	for _, n := range s.nulls {
+		b.Add(n.sign)
+	}
+	return b.Highest()
+}
+
+// worst is the program whose mean loss is the largest, the first of them; ""
+// without a bet.
+func (s *cellState) worst() string {
+	name, shift := "", math.Inf(-1)
+	for _, b := range s.bets {
+		if x := b.shift(); x > shift {
+			name, shift = b.program, x
+		}
+	}
+	return name
+}
+
+func (s *cellState) cell(k cellKey, evidence *statistics.Bettor) Cell {
 	c := Cell{Pass: k.pass, Operation: k.operation, Dtype: k.dtype, Stream: k.stream, Elements: s.elements, HeadWorse: s.headWorse, BaseWorse: s.baseWorse,
-		Changed: s.changed, Programs: s.programs, Betting: s.bet.N(), E: s.bet.E(), Base: distances(&s.base), Head: distances(&s.head)}
-	if s.bet.N() > 0 {
-		c.Ratio = interval(s.ratios)
-		c.Shift = interval(s.shifts)
+		Changed: s.changed, Programs: s.programs, Betting: evidence.N(), E: evidence.E(), Base: distances(&s.base), Head: distances(&s.head)}
+	if len(s.bets) > 0 {
+		var ratios, shifts []float64
+		for _, b := range s.bets {
+			ratios = append(ratios, b.sumHead/b.sumBase) // +Inf if base is exact
+			shifts = append(shifts, b.shift())
+		}
+		c.Ratio, c.Shift = interval(ratios), interval(shifts)
 	}
 	return c
 }
@@ -254,6 +291,10 @@ func distances(h *statistics.Histogram) Distances {
 	d := Distances{P50: h.Quantile(0.5), P90: h.Quantile(0.9), P99: h.Quantile(0.99), Max: h.Max()}
 	for i, power := range tailPowers {
 		d.Tail[i] = h.Above(power)
+	}
+	d.Exact = h.Zeros()
+	for power, n := range h.Octaves() {
+		d.Octaves = append(d.Octaves, Octave{power, n})
 	}
 	return d
 }
@@ -276,22 +317,23 @@ func known(x float64) *float64 {
 	return &x
 }
 
-func (s *cellState) finding(k cellKey, c *Cell, family int, worst *fuzz.Case) Finding {
+func (s *cellState) finding(k cellKey, c *Cell, evidence *statistics.Bettor, family int, cases map[string]*fuzz.Case) Finding {
+	worst := s.worst()
 	sum := sha256.Sum256([]byte(strings.Join([]string{string(NumericDegradation), WitnessStatistics, k.pass, k.operation, k.dtype, k.stream}, "\x00")))
 	f := Finding{
-		ID: "f-" + hex.EncodeToString(sum[:6]), Cluster: "f-" + hex.EncodeToString(sum[:6]), Class: NumericDegradation, Status: New, Case: s.worst, Stream: k.stream, Flags: ComparisonFlags,
+		ID: "f-" + hex.EncodeToString(sum[:6]), Cluster: "f-" + hex.EncodeToString(sum[:6]), Class: NumericDegradation, Status: New, Case: worst, Stream: k.stream, Flags: ComparisonFlags,
 		Witnesses: []string{WitnessStatistics}, Elements: c.Elements, Wrong: c.HeadWorse, Instruction: k.operation, Base: Right, Head: Right,
 		First: First{At: []int64{}, Base: c.Base.String(), Head: c.Head.String(), Legal: "no budget declared"},
 	}
 	if op, ok := hlo.OpcodeByName(k.operation); ok {
 		f.Location = &Location{Opcode: op.String()}
 	}
-	if worst != nil {
-		f.Minimal = worst.Text
-		f.CaseFile = worst.Format()
+	if p := cases[worst]; p != nil {
+		f.Minimal = p.Text
+		f.CaseFile = p.Format()
 		f.MinimalFile = f.CaseFile
-		if worst.Module != nil {
-			f.Instructions = worst.Module.NumInstructions()
+		if p.Module != nil {
+			f.Instructions = p.Module.NumInstructions()
 		}
 	}
 	f.Detail = fmt.Sprintf("%s: head is legal but less accurate, in %d programs (e-value %.3g among %d cells): shift %s ULP, ratio of errors %s", k, c.Betting, c.E, family, c.Shift, c.Ratio)
@@ -301,7 +343,7 @@ func (s *cellState) finding(k cellKey, c *Cell, family int, worst *fuzz.Case) Fi
 	case c.Shift.Low == nil || *c.Shift.Low <= *c.Budget:
 		f.First.Legal = fmt.Sprintf("budget %.4g ULP", *c.Budget)
 		f.Detail += fmt.Sprintf("; not blocking: within the budget of %.4g ULP", *c.Budget)
-	case !statistics.FamilyWise(s.bet.Highest(), family, familyLevel):
+	case !statistics.FamilyWise(evidence.Highest(), family, familyLevel):
 		f.First.Legal = fmt.Sprintf("budget %.4g ULP", *c.Budget)
 		f.Detail += fmt.Sprintf("; not blocking: not certain at the family-wise level %g", familyLevel)
 	default:
@@ -341,6 +383,16 @@ type Distances struct {
 	Max float64 `json:"max"`
 	// Tail counts the elements above 1, 4, 16 and 256 ULP.
 	Tail [4]int64 `json:"tail"`
+	// Exact counts the elements without any distance, Octaves the others.
+	Exact   int64    `json:"exact"`
+	Octaves []Octave `json:"octaves,omitempty"`
+}
+
+// Octave counts the elements with a distance above 2^(Power-1) and up to
+// 2^Power ULP.
+type Octave struct {
+	Power    int   `json:"power"`
+	Elements int64 `json:"elements"`
 }
 
 func (d Distances) String() string {

@@ -90,7 +90,7 @@ func TestLossAboveTheBudgetBlocks(t *testing.T) {
 			key := sampleKey{c.op, "f32", "own"}
 			a.add(fmt.Sprint(p), []string{""}, map[sampleKey]*sample{key: accuracySample(8, 8, 1)})
 			if c.null != 0 {
-				a.addNull([]string{""}, []map[sampleKey]*sample{{key: accuracySample(8, int64(4+4*c.null), 0)}, {}})
+				a.addNull(fmt.Sprint(p), []string{""}, []map[sampleKey]*sample{{key: accuracySample(8, int64(4+4*c.null), 0)}, {}})
 			}
 		}
 		_, found, excluded := a.finish(c.p, nil)
@@ -190,7 +190,7 @@ func TestExpectedFalseBlocks(t *testing.T) {
 	for range 10 {
 		res.Cases = append(res.Cases, CaseResult{Streams: []StreamResult{{Judged: 1}, {Judged: 1}, {}}})
 	}
-	newRun(Config{}).calibrate(res, []caseReport{{null: []nullAnswer{{variant: "again", cells: 50}, {variant: "one thread", same: true, cells: 50, alarms: []string{"c"}}}}})
+	calibrate(res, []CasePart{{Null: []NullPart{{Variant: "again", Cells: 50}, {Variant: "one thread", Same: true, Cells: 50, Alarms: []string{"c"}}}}})
 	n := res.Statistics.Null
 	if n.Cells != 100 || n.Alarms != 1 || n.Cases != 1 || len(n.Variants) != 2 || n.Variants[0].Same || !n.Variants[1].Same || n.Interval != clopperPearson(1, 100) {
 		t.Errorf("%+v", n)

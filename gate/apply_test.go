@@ -40,7 +40,7 @@ func TestPolicyTakesTheBlockAway(t *testing.T) {
 			if f.Blocking != c.blocks || f.KnownIssue != c.known || f.Override != c.override || f.Status != New {
 				t.Errorf("%+v", f)
 			}
-			newRun(Config{}).decide(res, nil, false)
+			decide(res, nil, "", false)
 			if (res.Verdict == Blocked) != c.blocks {
 				t.Errorf("verdict %s", res.Verdict)
 			}
@@ -62,7 +62,7 @@ func TestMinimumFiring(t *testing.T) {
 	}{{1, 9, NotExercised}, {2, 0, NotExercised}, {2, 1, Pass}} {
 		res := &Result{Passes: []PassResult{{Name: "algsimp", Cases: c.algsimp, Fired: c.algsimp}, {Name: "cse", Cases: c.cse, Fired: c.cse}}, Totals: Totals{Cases: 9, Executed: 9}}
 		applyPolicy(p, res, time.Unix(0, 0))
-		newRun(Config{}).decide(res, nil, false)
+		decide(res, nil, "", false)
 		if res.Verdict != c.verdict {
 			t.Errorf("%+v: verdict %s, %q", c, res.Verdict, res.Reasons)
 		}

@@ -70,8 +70,7 @@ type caseReport struct {
 	answers        []answer
 	null           []nullAnswer
 	executed       bool
-	passesOnly     bool // nothing was executed; counts is set
-	counts         *StepCounts
+	passesOnly     bool // nothing was executed; result.Steps is set
 	skippedStreams int
 	wantDisputed   string
 	steps          map[string]stepCount

@@ -37,8 +37,8 @@ func TestFindingDetail(t *testing.T) {
 
 func TestChangeReachesNoPass(t *testing.T) {
 	for _, yes := range []bool{true, false} {
-		r, res := &run{cfg: Config{NoPass: yes}}, &Result{}
-		r.decide(res, nil, false)
+		res := &Result{}
+		decide(res, nil, "", yes)
 		if got := slices.Contains(res.Reasons, "the change reaches no pass"); got != yes {
 			t.Errorf("no pass %v: reasons %q", yes, res.Reasons)
 		}

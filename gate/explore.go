@@ -166,7 +166,8 @@ func (r *run) explore(ctx context.Context, start time.Time, res *Result) []caseR
 			break
 		}
 	}
-	sum.Signatures = x.Campaign.Signatures()
+	r.signatures = x.Campaign.Signatures()
+	sum.Signatures = len(r.signatures)
 	sum.Sources = append(sum.Sources, x.Campaign.Tallies()...)
 	return reports
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/passgate/passgate/fuzz"
+	"github.com/passgate/passgate/gate/policy"
 	"github.com/passgate/passgate/hlo/eval"
 	"github.com/passgate/passgate/xla/builds"
 )
@@ -22,6 +23,7 @@ type run struct {
 	// minimiseAll looks for smaller programs for every finding, blocking or not.
 	minimiseAll bool
 	suspects    suspects
+	signatures  []string // of the exploration
 }
 
 func newRun(cfg Config) *run {
@@ -69,7 +71,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 			cases = append(cases, cfg.Cases[i])
 		}
 	}
-	r.nulls = nullSample(cases, cfg.Seed, cfg.NullCases)
+	r.nulls = nullSample(cfg.Cases, cfg.Seed, cfg.NullCases) // of all shards
 	reports := r.all(ctx, cases)
 	for _, f := range cfg.Passes {
 		res.Passes = append(res.Passes, PassResult{Name: f.Name, Weight: f.Weight, Reason: f.Reason})
@@ -77,9 +79,20 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	if cfg.Explore != nil && (cfg.Explore.GoOn || !blocks(reports)) {
 		reports = append(reports, r.explore(ctx, start, res)...)
 	}
-	r.summarise(res, reports)
+	parts, cells := r.summarise(res, reports)
+	var before []Finding
+	if cfg.Shards > 1 {
+		before = slices.Clone(res.Findings)
+	}
 	applyPolicy(cfg.Policy, res, start)
-	r.decide(res, reports, ctx.Err() != nil)
+	halt := ""
+	if ctx.Err() != nil {
+		halt = fmt.Sprintf("interrupted: %s of %d not judged", plural(res.Totals.Skipped, "case"), res.Totals.Cases)
+	}
+	decide(res, parts, halt, cfg.NoPass)
+	if cfg.Shards > 1 {
+		res.Part = r.part(res, before, len(cases), parts, cells, halt)
+	}
 	total := cfg.Now().Sub(start).Seconds()
 	res.Timing = Timing{Seconds: total, InXLASeconds: r.xlaTime.total.Seconds(), ReferenceSeconds: r.referenceTime.total.Seconds(), Workers: max(1, cfg.Workers)}
 	if total > 0 {
@@ -136,52 +149,12 @@ func (r *run) all(ctx context.Context, cases []*fuzz.Case) []caseReport {
 	return reports
 }
 
-// summarise adds the cases up.
-func (r *run) summarise(res *Result, reports []caseReport) {
-	t := &res.Totals
-	var cells accuracy
-	var dropped [2]map[string]bool
-	for i := range dropped {
-		dropped[i] = map[string]bool{}
-	}
-	for _, k := range reports {
-		t.Cases++
-		if k.executed {
-			t.Executed++
-		}
-		if k.passesOnly {
-			t.PassesOnly++
-			if res.Steps == nil {
-				res.Steps = &StepCounts{}
-			}
-			res.Steps.add(k.counts)
-		}
-		if c := k.result.Cut; c != nil {
-			if res.Cut == nil {
-				res.Cut = newCutCounts()
-				res.Cut.Cases = 0
-			}
-			res.Cut.add(c)
-		}
-		t.SkippedStreams += k.skippedStreams
-		switch k.result.Outcome {
-		case CaseUnsupported:
-			t.Unsupported++
-		case CaseSkipped:
-			t.Skipped++
-		case CaseInfrastructure:
-			t.Infrastructure++
-		case CaseRejected:
-			t.Rejected++
-		}
-		for _, a := range k.answers {
-			if a.repeated {
-				continue
-			}
-			t.JudgedElements += a.judged
-			t.UndecidedElements += a.undecided
-			t.UndecidedDiffering += a.undecidedDiffering
-		}
+// summarise adds the cases up. It returns the summands.
+func (r *run) summarise(res *Result, reports []caseReport) ([]CasePart, *accuracy) {
+	parts := make([]CasePart, len(reports))
+	cells := &accuracy{}
+	for i, k := range reports {
+		parts[i] = k.part()
 		in := k.passesOf(r.cfg.Passes)
 		cells.add(k.result.ID, in, k.samples())
 		if len(k.null) > 0 {
@@ -189,10 +162,7 @@ func (r *run) summarise(res *Result, reports []caseReport) {
 			for _, n := range k.null {
 				null = append(null, n.samples)
 			}
-			cells.addNull(in, null)
-		}
-		for i := range dropped {
-			maps.Copy(dropped[i], k.dropped[i])
+			cells.addNull(k.result.ID, in, null)
 		}
 		r.countFirings(res, k.steps)
 		res.Cases = append(res.Cases, k.result)
@@ -202,8 +172,60 @@ func (r *run) summarise(res *Result, reports []caseReport) {
 	for _, c := range r.cfg.Cases {
 		byName[c.Name] = c
 	}
+	res.total(parts, cells, r.cfg.Policy, byName)
+	return parts, cells
+}
+
+// total fills in the sums over the cases and puts the findings in order. cases
+// are the programs by name, for the findings of the accuracy statistics.
+func (res *Result) total(parts []CasePart, cells *accuracy, rules *policy.Policy, cases map[string]*fuzz.Case) {
+	t := &res.Totals
+	var dropped [2]map[string]bool
+	for i := range dropped {
+		dropped[i] = map[string]bool{}
+	}
+	for i, p := range parts {
+		c := &res.Cases[i]
+		t.Cases++
+		if p.Executed {
+			t.Executed++
+		}
+		if p.PassesOnly {
+			t.PassesOnly++
+			if res.Steps == nil {
+				res.Steps = &StepCounts{}
+			}
+			res.Steps.add(c.Steps)
+		}
+		if c.Cut != nil {
+			if res.Cut == nil {
+				res.Cut = newCutCounts()
+				res.Cut.Cases = 0
+			}
+			res.Cut.add(c.Cut)
+		}
+		t.SkippedStreams += p.SkippedStreams
+		switch c.Outcome {
+		case CaseUnsupported:
+			t.Unsupported++
+		case CaseSkipped:
+			t.Skipped++
+		case CaseInfrastructure:
+			t.Infrastructure++
+		case CaseRejected:
+			t.Rejected++
+		}
+		t.JudgedElements += p.JudgedElements
+		t.UndecidedElements += p.UndecidedElements
+		t.UndecidedDiffering += p.UndecidedDiffering
+		for side, flags := range p.Dropped {
+			for _, f := range flags {
+				dropped[side][f] = true
+			}
+		}
+	}
 	var found []Finding
-	res.Statistics.Cells, found, res.Statistics.Null.Excluded = cells.finish(r.cfg.Policy, byName)
+	res.Statistics.Cells, found, res.Statistics.Null.Excluded = cells.finish(rules, cases)
 	res.Findings = append(res.Findings, found...)
 	slices.SortStableFunc(res.Findings, func(a, b Finding) int { return a.gravity() - b.gravity() })
 	countClusters(res.Findings)

@@ -147,7 +147,7 @@ type NullVariant struct {
 // input stream; the rate is alarms per cell, with the exact (Clopper-Pearson)
 // 95 % interval. The chance that a pull request without fault is blocked by a
 // run of this size is 1 - (1 - rate)^(judged streams).
-func (r *run) calibrate(res *Result, reports []caseReport) {
+func calibrate(res *Result, parts []CasePart) {
 	n := &res.Statistics.Null
 	n.Interval = [2]float64{0, 1}
 	n.Variants, n.Alarmed = []NullVariant{}, []string{}
@@ -160,24 +160,24 @@ func (r *run) calibrate(res *Result, reports []caseReport) {
 		}
 	}
 	at := map[string]int{}
-	for _, k := range reports {
-		if len(k.null) > 0 {
+	for _, k := range parts {
+		if len(k.Null) > 0 {
 			n.Cases++
 		}
-		for _, a := range k.null {
-			i, ok := at[a.variant]
+		for _, a := range k.Null {
+			i, ok := at[a.Variant]
 			if !ok {
 				i = len(n.Variants)
-				at[a.variant] = i
-				n.Variants = append(n.Variants, NullVariant{Name: a.variant, Same: true})
+				at[a.Variant] = i
+				n.Variants = append(n.Variants, NullVariant{Name: a.Variant, Same: true})
 			}
 			v := &n.Variants[i]
-			v.Same = v.Same && a.same
-			v.Cells += a.cells
-			v.Alarms += int64(len(a.alarms))
-			n.Cells += a.cells
-			n.Alarms += int64(len(a.alarms))
-			n.Alarmed = append(n.Alarmed, a.alarms...)
+			v.Same = v.Same && a.Same
+			v.Cells += a.Cells
+			v.Alarms += int64(len(a.Alarms))
+			n.Cells += a.Cells
+			n.Alarms += int64(len(a.Alarms))
+			n.Alarmed = append(n.Alarmed, a.Alarms...)
 		}
 	}
 	if res.Base.ID == res.Head.ID {

@@ -320,11 +320,10 @@ func (r *run) workPasses(ctx context.Context, c *fuzz.Case) caseReport {
 	report.findings = finish(c, k.asked, found)
 	report.answers = passAnswers(both, streams, k.asked)
 	report.passesOnly = true
-	report.counts = counts(both)
+	report.result.Steps = counts(both)
 	k.steps = moreFired(stepsOf(both[0].trail), stepsOf(both[1].trail))
 	report.steps, report.dropped = k.steps, k.drop
 	k.summarise(&report, why)
-	report.result.Steps = report.counts
 	return report
 }
 

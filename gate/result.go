@@ -41,12 +41,17 @@ type Result struct {
 	Cut *CutCounts `json:"cut,omitempty"`
 	// Exploration says what was done beyond the cases; nil if nothing.
 	Exploration *ExplorationResult `json:"exploration,omitempty"`
-	Cases       []CaseResult       `json:"cases"`
-	Findings    []Finding          `json:"findings"`
-	Statistics  Statistics         `json:"statistics"`
+	// Missing are the shards of a merged result of which there is none, or not
+	// all: in words, by name.
+	Missing    []string     `json:"missing,omitempty"`
+	Cases      []CaseResult `json:"cases"`
+	Findings   []Finding    `json:"findings"`
+	Statistics Statistics   `json:"statistics"`
 	// Policy is what the policy file did; nil without one.
 	Policy *PolicyResult `json:"policy,omitempty"`
-	Timing Timing        `json:"timing"`
+	// Part is what Merge needs of a shard's result; nil in others.
+	Part   *Part  `json:"part,omitempty"`
+	Timing Timing `json:"timing"`
 }
 
 // Build describes one side.

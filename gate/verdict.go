@@ -7,8 +7,10 @@ import (
 	"gonum.org/v1/gonum/mathext"
 )
 
-// decide fills in the verdict, its reasons, and the calibration.
-func (r *run) decide(res *Result, reports []caseReport, interrupted bool) {
+// decide fills in the verdict, its reasons, and the calibration. halt says why
+// cases were not judged that should have been; "" if they all were. noPass says
+// that a change was given and reaches no pass.
+func decide(res *Result, parts []CasePart, halt string, noPass bool) {
 	say := func(format string, args ...any) { res.Reasons = append(res.Reasons, fmt.Sprintf(format, args...)) }
 	count := map[Status]int{}
 	blocking := 0
@@ -19,14 +21,14 @@ func (r *run) decide(res *Result, reports []caseReport, interrupted bool) {
 		}
 	}
 	refused, unconfirmed := 0, 0
-	for _, k := range reports {
-		if k.wantDisputed != "" {
-			say("case %s: its want and the reference disagree, one of them is wrong: %s", k.result.ID, k.wantDisputed)
+	for i, p := range parts {
+		if p.WantDisputed != "" {
+			say("case %s: its want and the reference disagree, one of them is wrong: %s", res.Cases[i].ID, p.WantDisputed)
 		}
-		if k.refused {
+		if p.Refused {
 			refused++
 		}
-		if k.lost != "" && k.result.Outcome == CaseFinding {
+		if p.Unconfirmed {
 			unconfirmed++
 		}
 	}
@@ -40,9 +42,9 @@ func (r *run) decide(res *Result, reports []caseReport, interrupted bool) {
 	case blocking > 0:
 		res.Verdict = Blocked
 		say("%s new: base is right, head is not, in %d of %d fresh processes", plural(blocking, "finding"), confirmations, confirmations)
-	case interrupted:
+	case halt != "":
 		res.Verdict = Inconclusive
-		say("interrupted: %s of %d not judged", plural(t.Skipped, "case"), t.Cases)
+		say("%s", halt)
 	case t.Infrastructure+unconfirmed > 0:
 		res.Verdict = Inconclusive
 		say("%s could not be judged: the machine failed twice", plural(t.Infrastructure+unconfirmed, "case"))
@@ -76,17 +78,20 @@ func (r *run) decide(res *Result, reports []caseReport, interrupted bool) {
 	if len(res.Passes) > 0 && fired > 0 {
 		say("passes in focus changed programs %d times", fired)
 	}
-	if r.cfg.NoPass {
+	if noPass {
 		say("the change reaches no pass")
 	}
-	if t.Skipped > 0 && !interrupted {
+	if blocking > 0 && halt != "" {
+		say("%s", halt)
+	}
+	if t.Skipped > 0 && halt == "" {
 		say("%s skipped", plural(t.Skipped, "case"))
 	}
 	if t.Unsupported > 0 {
 		say("%s not judged: unsupported", plural(t.Unsupported, "case"))
 	}
 	sayPolicy(res, say)
-	r.calibrate(res, reports)
+	calibrate(res, parts)
 	sayNull(res, say)
 }
 

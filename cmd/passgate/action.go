@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,7 +35,8 @@ type actionRunCmd struct {
 	Head         string         `help:"Build after the change." env:"PASSGATE_HEAD" placeholder:"BUILD"`
 	BuildCommand string         `help:"Shell command that builds a plugin in a checkout." env:"PASSGATE_BUILD_COMMAND" placeholder:"COMMAND"`
 	BuildOutput  string         `help:"Where the build command leaves the plugin." env:"PASSGATE_BUILD_OUTPUT" placeholder:"PATH"`
-	Cases        []string       `help:"Files or directories of cases." required:"" env:"PASSGATE_CASES" sep:"none" placeholder:"DIR"`
+	Cases        []string       `help:"Files or directories of cases." env:"PASSGATE_CASES" sep:"none" placeholder:"DIR"`
+	Merge        []string       `help:"Instead of running the gate, make one result of those of all shards." env:"PASSGATE_MERGE" sep:"none" placeholder:"DIR"`
 	Passes       []string       `help:"Passes in focus, instead of those that the event's diff reaches." env:"PASSGATE_PASSES" placeholder:"NAME"`
 	Root         string         `help:"Folder of XLA's source tree in the repository." env:"PASSGATE_ROOT" placeholder:"DIR"`
 	Budget       time.Duration  `help:"Start no further case after this time; 0 is no limit." env:"PASSGATE_BUDGET" default:"0s"`
@@ -58,6 +60,11 @@ type actionPublishCmd struct {
 const leaveTime = 6 * time.Second
 
 func (c *actionRunCmd) Run(a *app) error {
+	empty := func(s string) bool { return s == "" } // an input that is not given
+	c.Cases, c.Merge = slices.DeleteFunc(c.Cases, empty), slices.DeleteFunc(c.Merge, empty)
+	if len(c.Cases) == 0 && len(c.Merge) == 0 {
+		return usagef("want --cases, or --merge and the results of the shards")
+	}
 	env := environment(a.environ)
 	event, err := readEvent(env, action.ReadEvent)
 	if err != nil {
@@ -91,7 +98,7 @@ func (c *actionRunCmd) Run(a *app) error {
 			}
 			return exitInconclusive
 		},
-		Base: c.Base, Head: c.Head, Out: c.Out, Root: c.Root, Author: c.Author, CheckName: c.CheckName, Comment: c.Comment, SARIF: c.SARIF, FailOn: c.FailOn,
+		Base: c.Base, Head: c.Head, Shard: c.Shard, Out: c.Out, Root: c.Root, Author: c.Author, CheckName: c.CheckName, Comment: c.Comment, SARIF: c.SARIF, FailOn: c.FailOn,
 		Saying: func() (context.Context, context.CancelFunc) {
 			return context.WithTimeout(context.WithoutCancel(a.ctx), leaveTime)
 		},
@@ -107,6 +114,13 @@ func (c *actionRunCmd) Run(a *app) error {
 // check is the gate as `passgate check` runs it, with the job's secrets out of
 // reach of what it starts and everything printed to the log.
 func (c *actionRunCmd) check(a *app, makes *action.Builds, ctx context.Context, change action.Change, log io.Writer) (*gate.Result, error) {
+	if len(c.Merge) > 0 {
+		res, err := mergeShards(c.Merge, a.now)
+		if err == nil {
+			printResult(log, res, c.Out)
+		}
+		return res, err
+	}
 	inner := *a
 	inner.ctx, inner.stdout, inner.stderr, inner.environ = ctx, log, log, action.Scrub(a.environ)
 	k := checkCmd{runFlags: c.runFlags, passesFlags: c.passesFlags, Cases: c.Cases, Passes: c.Passes, Budget: c.Budget, Probes: c.Probes, Shard: c.Shard, Out: c.Out}

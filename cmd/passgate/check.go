@@ -219,7 +219,10 @@ func printResult(w io.Writer, r *gate.Result, out string) {
 	for _, s := range r.Reasons {
 		fmt.Fprintf(w, "- %s\n", oneLine(s))
 	}
-	fmt.Fprintf(w, "reports in %s\nverdict: %s\n", out, r.Verdict)
+	if out != "" {
+		fmt.Fprintf(w, "reports in %s\n", out)
+	}
+	fmt.Fprintf(w, "verdict: %s\n", r.Verdict)
 }
 
 // printCut prints what was judged in pieces, level by level.

@@ -245,6 +245,6 @@ func (c *corpusPruneCmd) Run(a *app) error {
 			}
 		}
 	}
-	fmt.Fprintf(a.stdout, "%d of %d programs have all %d rewrites\n", len(kept), len(entries), search.Signatures())
+	fmt.Fprintf(a.stdout, "%d of %d programs have all %d rewrites\n", len(kept), len(entries), len(search.Signatures()))
 	return nil
 }

@@ -90,7 +90,7 @@ func (f exploreFlags) plan(a *app, t target, checkout string, cfg *gate.Config, 
 		fmt.Fprintf(a.stderr, "%d programs to start from\n", len(seeds))
 	}
 	cfg.Explore = &gate.Exploration{
-		Campaign: newCampaign(cfg.Seed<<16+uint64(max(0, cfg.Shard-1)), platformOf(cfg.Base.Spec), t.focus, seeds),
+		Campaign: newCampaign(exploredName(cfg.Shard, cfg.Shards), cfg.Seed<<16+uint64(max(0, cfg.Shard-1)), platformOf(cfg.Base.Spec), t.focus, seeds),
 		Budget:   budget, MaxCases: f.MaxCases, MinFirings: f.MinFirings,
 		Execute: executes(*cfg) && (f.Execute == "yes" || f.Execute != "no" && t.execute != ""),
 	}
@@ -100,9 +100,18 @@ func (f exploreFlags) plan(a *app, t target, checkout string, cfg *gate.Config, 
 	return nil
 }
 
+// exploredName begins the names of the programs that a shard makes: no two
+// shards make programs of one name.
+func exploredName(shard, shards int) string {
+	if shards < 2 {
+		return "explored"
+	}
+	return fmt.Sprintf("explored-%d", shard)
+}
+
 // newCampaign puts a platform's patterns, generator and mutators behind a campaign.
-func newCampaign(seed uint64, platform string, focus []gate.Focus, seeds []*fuzz.Case) *campaign.Campaign {
-	cfg := campaign.Config{Seed: seed, Seeds: seeds, Mutate: mutated}
+func newCampaign(name string, seed uint64, platform string, focus []gate.Focus, seeds []*fuzz.Case) *campaign.Campaign {
+	cfg := campaign.Config{Name: name, Seed: seed, Seeds: seeds, Mutate: mutated}
 	for _, f := range focus {
 		cfg.Passes = append(cfg.Passes, campaign.Pass{Name: f.Name, Weight: f.Weight})
 	}

@@ -9,7 +9,9 @@
 package campaign
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 
@@ -57,6 +59,9 @@ type Pass struct {
 
 // Config are the settings of a campaign.
 type Config struct {
+	// Name begins the names of programs that are no seeds, which end in their
+	// number; "explored" if empty.
+	Name   string
 	Seed   uint64
 	Passes []Pass
 	// Seeds are run first, in this order. When there are more than seedsFirst,
@@ -161,7 +166,9 @@ func New(cfg Config) *Campaign {
 	return c
 }
 
-func (c *Campaign) name() string { return fmt.Sprintf("explored-%06d", c.next) }
+func (c *Campaign) name() string {
+	return fmt.Sprintf("%s-%06d", cmp.Or(c.cfg.Name, "explored"), c.next)
+}
 
 // seedsFirst is the number of seeds that run before anything else.
 const seedsFirst = 256
@@ -359,8 +366,8 @@ func (c *Campaign) Learn(programs []Program, outcomes []Outcome) {
 // Programs counts the programs handed out.
 func (c *Campaign) Programs() int { return c.next }
 
-// Signatures counts the different rewrite signatures seen.
-func (c *Campaign) Signatures() int { return len(c.seen) }
+// Signatures are the different rewrite signatures seen, sorted.
+func (c *Campaign) Signatures() []string { return slices.Sorted(maps.Keys(c.seen)) }
 
 // Pool are the programs that did something new, in the order in which they
 // were run.

@@ -75,7 +75,7 @@ func TestTurnsToWhatFires(t *testing.T) {
 	if made, fired := c.Aim(1); made == 0 || fired == 0 {
 		t.Errorf("the light pass got %d programs, %d fire", made, fired)
 	}
-	if got := c.Signatures(); got < 2 || got > 5 {
+	if got := len(c.Signatures()); got < 2 || got > 5 {
 		t.Errorf("%d signatures, want 2 to 5", got)
 	}
 	sum := 0

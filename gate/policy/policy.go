@@ -58,8 +58,9 @@ type Policy struct {
 	// Comparison is always among them.
 	Streams []string `yaml:"flag-streams"`
 
-	// File is where it was read from, as the user named it.
+	// File is where it was read from, as the user named it, Text what was read.
 	File string `yaml:"-"`
+	Text string `yaml:"-"`
 }
 
 // ULPBudget is the declared accuracy of one operation.
@@ -245,7 +246,7 @@ func Parse(file string, data []byte) (*Policy, error) {
 	if _, ok := tree.Docs[0].Body.(ast.MapNode); !ok {
 		return nil, &Error{file, 1, 1, "want keys and values, such as version: 1"}
 	}
-	p := &Policy{File: file}
+	p := &Policy{File: file, Text: string(data)}
 	if err := yaml.NodeToValue(tree.Docs[0].Body, p, yaml.Strict()); err != nil {
 		return nil, located(file, err)
 	}

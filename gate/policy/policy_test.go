@@ -47,7 +47,7 @@ func TestParse(t *testing.T) {
 		Overrides:   []policy.Override{{Reason: "needed for the release", Person: "release manager", Expires: "2026-12-24", Scope: policy.Scope{Pass: "algsimp"}}},
 		Firing:      policy.Firing{Default: 3, Passes: map[string]int{"algsimp": 10}},
 		Limits:      policy.Limits{Timeout: "90s", Probes: &zero, Workers: 2, Cases: 500},
-		Streams:     []string{"comparison"}, File: "passgate.yaml",
+		Streams:     []string{"comparison"}, File: "passgate.yaml", Text: whole,
 	}
 	got, err := policy.Parse("passgate.yaml", []byte(whole))
 	if err != nil {

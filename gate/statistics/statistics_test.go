@@ -1,8 +1,10 @@
 package statistics
 
 import (
+	"encoding/json"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -373,6 +375,30 @@ func TestHistogram(t *testing.T) {
 			if whole.Above(p) != n {
 				t.Fatalf("%d above 2^%d, want %d", whole.Above(p), p, n)
 			}
+		}
+		data, err := json.Marshal(whole)
+		var read Histogram
+		if err == nil {
+			err = json.Unmarshal(data, &read)
+		}
+		if err != nil || !reflect.DeepEqual(read, whole) {
+			t.Fatalf("%s is read as %v, %v; want %v", data, read, err, whole)
+		}
+		seen := whole.Zeros()
+		for power, n := range whole.Octaves() {
+			want := int64(0)
+			for _, d := range v {
+				if d > math.Exp2(float64(power-1)) && d <= math.Exp2(float64(power)) {
+					want++
+				}
+			}
+			if n != want {
+				t.Fatalf("octave %d: %d, want %d", power, n, want)
+			}
+			seen += n
+		}
+		if seen != whole.N() {
+			t.Fatalf("%d in all octaves, want %d", seen, whole.N())
 		}
 		if whole.N() != int64(len(v)) || whole.Max() != v[len(v)-1] {
 			t.Fatal("count or maximum")
