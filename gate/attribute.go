@@ -126,6 +126,12 @@ func (k *caseRun) blame(ctx context.Context, f *observedFinding, v *triage.Valid
 		f.Witnesses = append(f.Witnesses, WitnessPasses)
 		f.Step = stepText(from, trail.States[i].Module)
 		f.Evidence, f.Disagreement = c.Evidence, disagreement
+		if disagreement != "" {
+			if f.Detail == "" {
+				f.Detail = f.extent()
+			}
+			f.Detail = appendDetail(f.Detail, "the witnesses disagree: "+disagreement)
+		}
 		for _, e := range c.Evidence[min(1, len(c.Evidence)):] {
 			if e.Says == Accuses {
 				f.Witnesses = append(f.Witnesses, e.Witness)

@@ -49,7 +49,7 @@ func finish(c *fuzz.Case, streams []*asked, found []observedFinding) []Finding {
 			f.Instructions = c.Module.NumInstructions()
 		}
 		if f.Detail == "" {
-			f.Detail = fmt.Sprintf("%d of %d elements of output %s outside the legal set", f.Wrong, f.Elements, f.Output)
+			f.Detail = f.extent()
 		}
 		f.ID = findingID(c, f, "")
 		if ids[f.ID] {
@@ -63,6 +63,11 @@ func finish(c *fuzz.Case, streams []*asked, found []observedFinding) []Finding {
 		}
 	}
 	return out
+}
+
+// extent says how much is wrong.
+func (f *Finding) extent() string {
+	return fmt.Sprintf("%d of %d elements of output %s outside the legal set", f.Wrong, f.Elements, f.Output)
 }
 
 // brief is the finding in one line: "miscompile, new, by pipeline/3/pass: output

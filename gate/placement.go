@@ -68,7 +68,7 @@ func (k *caseRun) place(found []observedFinding) []observedFinding {
 		f := &found[i]
 		f.Witnesses = append(f.Witnesses, WitnessPlacement)
 		if f.Detail == "" {
-			f.Detail = fmt.Sprintf("%d of %d elements of output %s outside the legal set", f.Wrong, f.Elements, f.Output)
+			f.Detail = f.extent()
 		}
 		f.Detail = appendDetail(f.Detail, text)
 		return found

@@ -149,15 +149,20 @@ func (r *stateRun) verdict(legal []*eval.Array) StateVerdict {
 	return v
 }
 
-// judge executes state i, by the first route that works, against legal sets.
+// judge executes state i against legal sets. One route by which it is right is
+// enough: by another, a pass may go wrong that the route cannot do without.
 func (e *Executor) judge(ctx context.Context, i int, legal []*eval.Array) StateVerdict {
-	var v StateVerdict
+	var best StateVerdict
 	for route := range stateRoutes {
-		if v = e.run(ctx, i, route).verdict(legal); v.Standing != Unknown {
-			break
+		v := e.run(ctx, i, route).verdict(legal)
+		if v.Standing == Same {
+			return v
+		}
+		if route == 0 || best.Standing == Unknown {
+			best = v
 		}
 	}
-	return v
+	return best
 }
 
 // Testify executes the states before and after a step (numbers of states, -1
@@ -169,13 +174,14 @@ func (e *Executor) Testify(ctx context.Context, before, after int) (t Testimony,
 		b = StateVerdict{Standing: Unknown, Detail: err.Error()}
 		return Silent, b, StateVerdict{Standing: Unknown}
 	}
+	settled := false
 	for route := range stateRoutes {
 		b, a = e.run(ctx, before, route).verdict(legal), e.run(ctx, after, route).verdict(legal)
-		if b.Standing != Unknown && a.Standing != Unknown {
+		if settled = b.Standing == Same && a.Standing != Unknown; settled {
 			break
 		}
 	}
-	if b.Standing == Unknown || a.Standing == Unknown {
+	if !settled {
 		b, a = e.judge(ctx, before, legal), e.judge(ctx, after, legal)
 	}
 	switch {
