@@ -45,11 +45,9 @@ func (s *swarm) strategy(ctx context.Context, t *task) error {
 func (s *swarm) enumerate(ctx context.Context, t *task) error {
 	var cases []*fuzz.Case
 	seed := s.gate.Config.Seed
-	for i, p := range patterns.For(s.cfg.Platform, t.focus.Name) {
-		if len(cases) >= madePrograms {
-			break
-		}
-		c, err := p.Program(fmt.Sprintf("pattern-%d", i+1), rand.New(rand.NewPCG(seed, uint64(i))))
+	known := patterns.For(s.cfg.Platform, t.focus.Name)
+	for i := 0; len(known) > 0 && i < madePrograms; i++ { // each in turn, with other draws
+		c, err := known[i%len(known)].Program(fmt.Sprintf("pattern-%d", i+1), rand.New(rand.NewPCG(seed, uint64(i))))
 		if err == nil {
 			cases = append(cases, c)
 		}
