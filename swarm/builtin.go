@@ -21,7 +21,7 @@ import (
 // The bounds of the built-in strategies: programs made for a pass, and programs of
 // the corpus tried for a report.
 const (
-	madePrograms  = 24
+	madePrograms  = 16
 	triedPrograms = 12
 )
 
