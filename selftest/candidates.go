@@ -127,10 +127,10 @@ func (t *tester) survey(ctx context.Context) []*ground {
 		if err != nil || !g.trail.Complete() {
 			continue
 		}
-		// A defect could not be told from what the build does wrong by itself, on
-		// the proof's inputs or on the gate's.
+		// Where the build is wrong by itself on the gate's inputs, a defect could
+		// not be told from that.
 		own := t.streams(c)
-		v, err := g.trail.Validate(ctx, arguments(slices.Concat(g.sets, own)), eval.Options{Bounds: true, MaxSteps: proofSteps})
+		v, err := g.trail.Validate(ctx, arguments(own), eval.Options{Bounds: true, MaxSteps: proofSteps})
 		if err != nil || v.Guilty() != nil || v.Unknown > 0 {
 			continue
 		}
