@@ -10,6 +10,7 @@ import (
 
 	"github.com/passgate/passgate/defects"
 	"github.com/passgate/passgate/fuzz"
+	"github.com/passgate/passgate/gate"
 	"github.com/passgate/passgate/hlo"
 	"github.com/passgate/passgate/selftest"
 	"github.com/passgate/passgate/triage"
@@ -202,4 +203,65 @@ func TestRates(t *testing.T) {
 			t.Errorf("%d of %d: %v, want %v to %v", tt.k, tt.n, got, tt.lo, tt.hi)
 		}
 	}
+}
+
+// rarely is wrong where an operand is NaN, which four elements of the executed
+// streams are not likely to be.
+const rarely = `-- module.hlo --
+HloModule p
+ENTRY e {
+  x = f32[4] parameter(0)
+  y = f32[4] parameter(1)
+  a = f32[4] multiply(x, y)
+  ROOT n = f32[4] negate(a)
+}
+`
+
+// What only edge inputs show in the passes is executed on them, and blocks.
+func TestEdgesAreExecuted(t *testing.T) {
+	pool, b := realBuild(t, "xla-2026-06")
+	kind, ok := defects.ByName("nan-lost")
+	if !ok {
+		t.Fatal("no such kind")
+	}
+	c := readCase(t, rarely)
+	trail, err := triage.NewTrail(t.Context(), pool, b, c.Module, worker.Request{Program: marshal(t, c.Module), Format: worker.HLO})
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(trail.States, func(s triage.State) bool { return s.Key.Pass == "layout-assignment" })
+	if i < 0 {
+		t.Fatal("no layout assignment")
+	}
+	d := defects.Defect{Kind: kind, Pipeline: trail.States[i].Key.Pipeline, Pass: "layout-assignment", Op: hlo.OpNegate, Type: hlo.F32}
+	head := selftest.NewComposite(pool, b, d, selftest.Backend, t.TempDir())
+	res, err := gate.Run(t.Context(), gate.Config{Base: b, Head: head.Head, Runner: head, Cases: []*fuzz.Case{c}, Now: time.Now, Seed: 1, Workers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range res.Cases[0].Streams {
+		if s.Head != gate.Right {
+			t.Errorf("stream %s shows it already: find another seed", s.Name)
+		}
+	}
+	if len(res.Findings) != 1 {
+		t.Fatalf("%d findings: %+v", len(res.Findings), res.Findings)
+	}
+	f := res.Findings[0]
+	if !f.Blocking || !strings.HasPrefix(f.Stream, fuzz.EdgeStream) || f.Pass == nil || f.Pass.Name != "layout-assignment" || f.Confirmed != "3 of 3" {
+		t.Errorf("blocking %v, stream %s, by %v, confirmed %s", f.Blocking, f.Stream, f.Pass, f.Confirmed)
+	}
+	again, err := fuzz.ReadCase("again.case", f.CaseFile)
+	if err != nil || len(again.Inputs) != 2 {
+		t.Errorf("the finding's case has no inputs: %v\n%s", err, f.CaseFile)
+	}
+}
+
+func marshal(t *testing.T, m *hlo.Module) []byte {
+	t.Helper()
+	data, err := hlo.MarshalModule(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
 }
