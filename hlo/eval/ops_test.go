@@ -699,6 +699,11 @@ func TestUnsupported(t *testing.T) {
   i = s32[1] reshape(x)
   ROOT r = f32[1,2] gather(y, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={0,2}
 }`, "gather"},
+		{"random bits without a state", `ENTRY e {
+  x = s32[] parameter(0)
+  s = u64[2] constant({1, 2})
+  ROOT r = u32[4] rng-bit-generator(s), algorithm=rng_three_fry
+}`, "rng-bit-generator"},
 		{"too large", `ENTRY e {
   x = s32[] parameter(0)
   ROOT r = s32[100000,100000] broadcast(x), dimensions={}

@@ -15,6 +15,9 @@ import (
 // also u64[3]. Narrow types take the low bits of one 32-bit word per element.
 // The default algorithm is the implementation's choice: all is undecided.
 func rngBitGenerator(in *hlo.Instruction, state *Array) (*Value, error) {
+	if !in.Shape.IsTuple() { // a TPU's own form, seen in libtpu's dumps
+		return nil, unsupported(in, "bits without a state")
+	}
 	algorithm := in.Attr.GetRngAlgorithm()
 	bits := in.Shape.Elements[1]
 	if algorithm == hlopb.RandomAlgorithm_RNG_DEFAULT || state.anyUndecided() {
