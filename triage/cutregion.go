@@ -141,6 +141,10 @@ func validateRegions(ctx context.Context, before, after *hlo.Module, args []*eva
 	return s, j.recorded, nil
 }
 
+// errMade is why a region is not judged whose results do not meet on inputs
+// that the program was not seen to give it.
+var errMade = errors.New("differs, but on values that were not seen in the program")
+
 type regionJudge struct {
 	ctx           context.Context
 	before, after *flatModule
@@ -222,7 +226,13 @@ func (f *flatModule) trace(ctx context.Context, args []*eval.Value, o eval.Optio
 	for in := range f.origin {
 		flat[home[in]] = true
 	}
+	// What only an instruction needs that got a made-up value is seen in an
+	// earlier run.
+	var earlier flatValues
+	defer func() { values.fill(earlier) }()
 	for range substitutions {
+		values.fill(earlier)
+		earlier = values
 		values = flatValues{}
 		runs := map[*hlo.Computation]int{}
 		o.Trace = func(in *hlo.Instruction, v *eval.Value) {
@@ -266,6 +276,21 @@ func (f *flatModule) trace(ctx context.Context, args []*eval.Value, o eval.Optio
 		in.Op, in.Operands, in.Called, in.Literal = hlo.OpConstant, nil, nil, made(in.Shape, len(in.Name))
 	}
 	return values, steps
+}
+
+// fill adds the values of other runs where v has none, in the first execution of
+// each computation: later ones need not be the same in both.
+func (v flatValues) fill(other flatValues) {
+	for c, runs := range other {
+		if len(v[c]) == 0 {
+			v[c] = []map[*hlo.Instruction]*eval.Value{{}}
+		}
+		for in, x := range runs[0] {
+			if v[c][0][in] == nil {
+				v[c][0][in] = x
+			}
+		}
+	}
 }
 
 // substitutions bounds how many instructions that the reference cannot
@@ -830,6 +855,9 @@ func (j *regionJudge) compare(r *Region) (bad []*regionFault, tally []Step, why 
 			r.drifted(&s, vb, va)
 		}
 		if s.Standing == Guilty {
+			if r.Made { // values that depend on each other were made up apart
+				return nil, nil, errMade.Error()
+			}
 			bad = append(bad, &regionFault{region: *r, output: o, where: *s.Where})
 		}
 		tally = append(tally, s)

@@ -309,3 +309,43 @@ ENTRY e {
 		}
 	}
 }
+
+// What only an instruction needs that the reference cannot evaluate is still
+// what the program computes: here the mask, which the pass reads in the place of
+// another.
+func TestValidateSeesWhatUnsupportedOperationsRead(t *testing.T) {
+	const head = `HloModule m
+ENTRY e {
+  x = f32[3,3] parameter(0)
+  i = s32[3,3] iota(), iota_dimension=0
+  j = s32[3,3] iota(), iota_dimension=1
+  m = pred[3,3] compare(i, j), direction=%s
+  f = f32[3,3] convert(m)
+  s = f32[3,3] add(x, f)
+  c = f32[3,3] custom-call(s), custom_call_target="SomethingElse"
+  z = f32[] constant(0)
+  b = f32[3,3] broadcast(z), dimensions={}
+`
+	const plain = `  k = s32[3] iota(), iota_dimension=0
+  p = s32[3,3] broadcast(k), dimensions={0}
+  q = s32[3,3] broadcast(k), dimensions={1}
+  n = pred[3,3] compare(p, q), direction=EQ
+  ROOT r = f32[3,3] select(n, c, b)
+}
+`
+	const rewritten = `  n = pred[3,3] transpose(m), dimensions={0,1}
+  ROOT r = f32[3,3] select(n, c, b)
+}
+`
+	for direction, guilty := range map[string]bool{"EQ": false, "LT": true} {
+		before, after := module(t, fmt.Sprintf(head, direction)+plain), module(t, fmt.Sprintf(head, direction)+rewritten)
+		trail := &triage.Trail{Before: before, States: []triage.State{{Module: after, Sum: triage.SumOf(after)}}}
+		v, err := trail.Validate(context.Background(), [][]*eval.Value{{eval.FromLiteral(literal(t, "f32[3,3] {{1,2,3},{4,5,6},{7,8,9}}"))}}, eval.Options{Bounds: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (v.Guilty() != nil) != guilty || v.Judged != 1 {
+			t.Errorf("%s: %d judged, %+v", direction, v.Judged, v.Steps[0])
+		}
+	}
+}
