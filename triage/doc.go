@@ -9,4 +9,9 @@
 // generation did. Where all of them meet and the build's value is wrong all
 // the same, the fault lies behind the passes: code generation, a library, or
 // the runtime.
+//
+// The second witness executes the same states on the build itself, with no
+// passes but those that code generation needs (Executor): the modules around an
+// accused step, or, where no step is accused, half of the trail after the other
+// (Executor.Turn) until it is known behind which step the value goes wrong.
 package triage
