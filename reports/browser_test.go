@@ -268,8 +268,14 @@ func TestPageInABrowser(t *testing.T) {
 		if got := b.eval(`[...document.querySelectorAll("figure svg")].every((s) => s.getBoundingClientRect().height > 50 && s.querySelectorAll("path").length > 2)`); got != true {
 			t.Error("an empty plot")
 		}
-		if got := b.eval(`document.querySelectorAll("figure svg").length`).(float64); got != 3 {
+		if got := b.eval(`document.querySelectorAll("figure svg").length`).(float64); got != 4 {
 			t.Errorf("%v plots", got)
+		}
+		// The histogram of distances: what is below 2^-6 ULP is one bar.
+		for _, want := range []string{"exact: 1, 2", "up to 1/64: 2, 0", "up to 1: 1, 0", "up to 2^21: 0, 2"} {
+			if got := b.eval(fmt.Sprintf(`[...document.querySelectorAll("figure:last-of-type svg text")].some((t) => t.textContent.trim() === %q)`, want)); got != true {
+				t.Errorf("the histogram lacks %q", want)
+			}
 		}
 	})
 	t.Run("hostile text stays text", func(t *testing.T) {

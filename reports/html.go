@@ -25,6 +25,7 @@ var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
 	"status": func(f *gate.Finding) string { return visible(statusWord(f), false) },
 	"stream": func(f *gate.Finding) string { return visible(streamWord(f), false) },
 	"wrong":  wrongWord,
+	"many":   many,
 	"pass":   passWord,
 	"cell":   func(c gate.Cell) []string { return cellRow(&c) },
 	"policy": policyLines,
@@ -51,7 +52,7 @@ func renderHTML(r *gate.Result) ([]byte, error) {
 	err = pageTemplate.Execute(&b, map[string]any{
 		"R": r, "Verdict": verdictWords[r.Verdict], "Counts": tallyOf(r).String(), "Broke": broke, "Findings": all, "Also": also, "Details": detailed,
 		"Undetailed": max(0, len(all)-detailed), "Figures": figs, "CellColumns": cellColumns, "Null": nullWord(r), "Untested": untested(r),
-		"Witnesses": strings.Join(witnesses(r), ", "), "Reproduce": reproduce(r),
+		"Witnesses": strings.Join(witnesses(r), ", "), "Reproduce": reproduce(r), "Where": where(r),
 		"Script": template.JS(script), "ScriptHash": template.HTMLAttr("sha256-" + base64.StdEncoding.EncodeToString(hash[:])),
 	})
 	return b.Bytes(), err

@@ -337,7 +337,7 @@ func nullWord(r *gate.Result) string {
 	}
 	out := fmt.Sprintf("%d of %d judged streams of base against itself and its legal variants, 95%% interval %.2g to %.2g.", n.Alarms, n.Cells, n.Interval[0], n.Interval[1])
 	if e, i := r.Statistics.ExpectedFalseBlocks, r.Statistics.ExpectedInterval; e != nil && i != nil {
-		out += fmt.Sprintf(" Expected false blocks per 1,000 pull requests: %.2g (%.2g to %.2g).", *e, i[0], i[1])
+		out += fmt.Sprintf(" Expected false blocks per 1,000 pull requests: %.3g (%.3g to %.3g).", *e, i[0], i[1])
 	}
 	return out
 }
@@ -346,7 +346,7 @@ func nullWord(r *gate.Result) string {
 // judged in pieces: a row per level.
 func cutMarkdown(c *gate.CutCounts) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s left too much open as a whole and were judged in pieces, on the values that the pieces see; %d of %d pass steps by what they changed.\n\n", many(c.Cases, "program"), c.JudgedSteps, c.Steps)
+	fmt.Fprintf(&b, "Judged in pieces, on the values that the pieces see, because the whole leaves too much open: %s; %d of %d pass steps by what they changed.\n\n", many(c.Cases, "program"), c.JudgedSteps, c.Steps)
 	b.WriteString("| level | pieces | elements judged | of them with wide bounds | undecided | wrong | pieces unsupported |\n|---|---|---|---|---|---|---|\n")
 	for _, l := range c.Levels {
 		fmt.Fprintf(&b, "| %s | %d | %d | %d | %d | %d | %d |\n", short(l.Level, 40), l.Pieces, l.JudgedElements, l.WideElements, l.UndecidedElements, l.WrongElements, l.Unsupported)
@@ -368,7 +368,7 @@ func notTested(r *gate.Result) string {
 }
 
 func again(r *gate.Result) string {
-	return "### See it again\n\n" + fenced("", clip(reproduce(r), 1000))
+	return "### See it again\n\n" + where(r) + "\n\n" + fenced("", clip(reproduce(r), 1000))
 }
 
 func statusWord(f *gate.Finding) string {

@@ -2,9 +2,11 @@ package reports
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"html/template"
 	"image/color"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -52,7 +54,8 @@ func bars(title, axis string, labels []string, all []series) (figure, error) {
 	}
 	names := make([]string, len(labels))
 	for i, l := range labels {
-		names[len(labels)-1-i] = plotLabel(l)
+		// Browsers set a name wider than the plot's own font, which is not there.
+		names[len(labels)-1-i] = plotLabel(l) + strings.Repeat(" ", 1+len(l)/4)
 	}
 	width := vg.Points(14) / vg.Length(len(all))
 	for i, s := range all {
@@ -170,7 +173,7 @@ func errorFigures(r *gate.Result) []figure {
 	labels := make([]string, len(cells))
 	head, base := make([]float64, len(cells)), make([]float64, len(cells))
 	for i, c := range cells {
-		labels[i] = strings.Join(cellRow(&c)[:2], " ")
+		labels[i] = strings.Join(cellRow(&c)[:3], " ")
 		head[i], base[i] = float64(c.HeadWorse), float64(c.BaseWorse)
 	}
 	f, err := bars("Which side is farther from the right value", "elements", labels, []series{{"base", baseColour, base}, {"head", headColour, head}})
@@ -180,5 +183,75 @@ func errorFigures(r *gate.Result) []figure {
 	if left > 0 {
 		f.Caption = fmt.Sprintf("%d more cells are in the table.", left)
 	}
-	return []figure{f}
+	return append([]figure{f}, histograms(r.Statistics.Cells)...)
+}
+
+// plottedHistograms bounds the histograms of a page.
+const plottedHistograms = 6
+
+// histograms shows how far base and head lie from the exact values, in octaves
+// of ULPs, for the cells in which they differ: what the statistics believe
+// first, then the strongest evidence.
+func histograms(cells []gate.Cell) []figure {
+	var differ []*gate.Cell
+	for i := range cells {
+		if cells[i].Changed > 0 && len(cells[i].Base.Octaves)+len(cells[i].Head.Octaves) > 0 {
+			differ = append(differ, &cells[i])
+		}
+	}
+	slices.SortStableFunc(differ, func(a, b *gate.Cell) int {
+		if a.Discovered != b.Discovered {
+			if a.Discovered {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Compare(b.E, a.E)
+	})
+	var out []figure
+	for _, c := range differ[:min(len(differ), plottedHistograms)] {
+		base, head, powers := map[int]int64{}, map[int]int64{}, map[int]bool{}
+		for _, side := range []struct {
+			to   map[int]int64
+			from []gate.Octave
+		}{{base, c.Base.Octaves}, {head, c.Head.Octaves}} {
+			for _, o := range side.from {
+				power := max(o.Power, smallestOctave)
+				side.to[power] += o.Elements
+				powers[power] = true
+			}
+		}
+		labels := []string{fmt.Sprintf("exact: %d, %d", c.Base.Exact, c.Head.Exact)}
+		values := [2][]float64{{float64(c.Base.Exact)}, {float64(c.Head.Exact)}}
+		for _, power := range slices.Sorted(maps.Keys(powers)) {
+			labels = append(labels, fmt.Sprintf("up to %s: %d, %d", octaveWord(power), base[power], head[power]))
+			values[0], values[1] = append(values[0], float64(base[power])), append(values[1], float64(head[power]))
+		}
+		title := fmt.Sprintf("Distance from the exact values, ULP: %s", visible(clip(strings.Join(cellRow(c)[:3], " "), 200), false))
+		f, err := bars(title, "elements", labels, []series{{"base", baseColour, values[0]}, {"head", headColour, values[1]}})
+		if err != nil {
+			continue
+		}
+		f.Caption = "Counts are base, head."
+		out = append(out, f)
+	}
+	if left := len(differ) - plottedHistograms; left > 0 && len(out) > 0 {
+		out[len(out)-1].Caption += fmt.Sprintf(" %d more cells in which base and head differ are in result.json.", left)
+	}
+	return out
+}
+
+// smallestOctave is the lowest octave with a bar of its own: below 2^-6 ULP
+// nobody asks.
+const smallestOctave = -6
+
+// octaveWord is 2^power.
+func octaveWord(power int) string {
+	if power < 0 {
+		return fmt.Sprintf("1/%d", 1<<-power)
+	}
+	if power > 20 {
+		return fmt.Sprintf("2^%d", power)
+	}
+	return fmt.Sprint(1 << power)
 }

@@ -50,7 +50,8 @@ func sample(text string) *gate.Result {
 			Levels: []gate.LevelCounts{{Level: "program", Pieces: 1, UndecidedElements: 12}, {Level: "fusions", Pieces: 4, JudgedElements: 48, WrongElements: 1}}},
 		Policy: &gate.PolicyResult{File: text, KnownIssues: []gate.KnownIssueUse{{ID: text, Reason: text, Expires: "2027-01-01", Scope: text, Findings: []string{"f-ba9876543210"}}},
 			Overrides: []gate.OverrideUse{{Reason: text, Person: text, Expires: "2027-01-01", Scope: text, Findings: []string{}}}, Firing: &gate.FiringShortfall{Pass: text, Want: 2}},
-		Statistics: gate.Statistics{Cells: []gate.Cell{{Pass: text, Operation: "tanh", Dtype: "f32", Stream: "random", Elements: 4, HeadWorse: 1, Shift: &gate.Interval{}, Excluded: text}},
+		Statistics: gate.Statistics{Cells: []gate.Cell{{Pass: text, Operation: "tanh", Dtype: "f32", Stream: "random", Elements: 4, Changed: 2, HeadWorse: 1,
+			Base: gate.Distances{Exact: 1, Octaves: []gate.Octave{{Power: -9, Elements: 1}, {Power: -8, Elements: 1}, {Power: 0, Elements: 1}}}, Head: gate.Distances{Exact: 2, Octaves: []gate.Octave{{Power: 21, Elements: 2}}}, Shift: &gate.Interval{}, Excluded: text}},
 			Null: gate.Null{Cells: 9, Interval: [2]float64{0, 1}, Variants: []gate.NullVariant{{Name: text}}, Alarmed: []string{text}, Excluded: []string{text}}},
 	}
 }

@@ -160,6 +160,7 @@ func untested(r *gate.Result) []string {
 		}
 		out = append(out, fmt.Sprintf("%s in focus never changed a program: %s", many(len(silent), "pass"), list))
 	}
+	out = append(out, r.Missing...)
 	if r.Shard != "" {
 		out = append(out, fmt.Sprintf("this is shard %s: the cases of the other shards", r.Shard))
 	}
@@ -174,15 +175,24 @@ func untested(r *gate.Result) []string {
 	return out
 }
 
+// where says in one line where the command of reproduce is to be run.
+func where(r *gate.Result) string {
+	if hasNew(r) {
+		return "With passgate on a Linux machine, in the directory that holds the run's reports (in CI: the artifact, unpacked as passgate-out):"
+	}
+	return "With passgate on a Linux machine and the cases of the run:"
+}
+
+func hasNew(r *gate.Result) bool {
+	return slices.ContainsFunc(r.Findings, func(f gate.Finding) bool { return f.Status == gate.New })
+}
+
 // reproduce is the command that shows the new findings again, or the whole run
 // if there are none.
 func reproduce(r *gate.Result) string {
 	cases := "CASES"
-	for _, f := range r.Findings {
-		if f.Status == gate.New {
-			cases = "passgate-out/findings"
-			break
-		}
+	if hasNew(r) {
+		cases = "passgate-out/findings"
 	}
 	return fmt.Sprintf("passgate check --base %s --head %s --seed %d --cases %s", shellQuote(r.Base.Spec), shellQuote(r.Head.Spec), r.Seed, cases)
 }
