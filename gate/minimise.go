@@ -22,7 +22,7 @@ const DefaultProbes = 400
 // minimise looks for the smallest program that shows a blocking finding.
 func (k *caseRun) minimise(ctx context.Context, f *observedFinding, probes int) {
 	q, ok := k.questionOf(f.Stream)
-	if !ok || k.c.Module == nil {
+	if !ok || k.c.Module == nil || probes <= 0 {
 		return
 	}
 	whole := triage.Program{Module: k.c.Module, Inputs: q.Inputs}

@@ -121,7 +121,7 @@ type Subject struct {
 func (s Scope) Matches(f Subject) bool {
 	same := func(want, got string) bool { return want == "" || want == got }
 	ok, _ := path.Match(s.Case, f.Case) // checked when read
-	return (same(s.Finding, f.Finding) || s.Finding == f.Cluster) && same(s.Class, f.Class) && (s.Case == "" || ok) && same(s.Pass, f.Pass) &&
+	return (same(s.Finding, f.Finding) || same(s.Finding, f.Cluster)) && same(s.Class, f.Class) && (s.Case == "" || ok) && same(s.Pass, f.Pass) &&
 		same(s.Instruction, f.Instruction) && same(s.Opcode, f.Opcode)
 }
 

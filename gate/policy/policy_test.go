@@ -38,6 +38,22 @@ limits: {timeout: 90s, probes: 0, workers: 2, cases: 500}
 flag-streams: [comparison]
 `
 
+// TestKnownByCluster: a known issue may name a finding or its defect.
+func TestKnownByCluster(t *testing.T) {
+	s := policy.Scope{Finding: "f-0123456789ab"}
+	for _, tt := range []struct {
+		f    policy.Subject
+		want bool
+	}{{policy.Subject{Finding: "f-0123456789ab", Cluster: "f-1"}, true}, {policy.Subject{Finding: "f-1", Cluster: "f-0123456789ab"}, true}, {policy.Subject{Finding: "f-1", Cluster: "f-2"}, false}} {
+		if got := s.Matches(tt.f); got != tt.want {
+			t.Errorf("%+v matches: %v", tt.f, got)
+		}
+	}
+	if !(policy.Scope{Class: "crash"}).Matches(policy.Subject{Class: "crash", Finding: "f-1", Cluster: "f-2"}) {
+		t.Error("a rule without a finding matches nothing")
+	}
+}
+
 func TestParse(t *testing.T) {
 	zero := 0
 	want := &policy.Policy{
