@@ -28,8 +28,9 @@ type caseRun struct {
 	// edges are the edge streams of a program that is executed: they are, where
 	// head's passes are accused on them.
 	edges []*asked
-	// baseSides is what base made of the streams under the comparison flags.
-	baseSides []side
+	// strict is what base and head made of the streams under the comparison
+	// flags.
+	strict [2][]side
 	// placements are the checked buffer assignments of base and head.
 	placements [2]*memory.Report
 	steps      map[string]stepCount // by step name, on the side where it fired more
@@ -43,6 +44,7 @@ type caseRun struct {
 // asked is one input stream with everything to judge it.
 type asked struct {
 	fuzz.Stream
+	index     int // among the streams of the case
 	arguments []worker.Array
 	strict    *eval.Value // nil: no reference
 	relaxed   *eval.Value // with excess precision; made when needed
@@ -69,6 +71,7 @@ type caseReport struct {
 	findings       []Finding
 	answers        []answer
 	null           []nullAnswer
+	memory         MemoryCounts
 	executed       bool
 	passesOnly     bool // nothing was executed; result.Steps is set
 	skippedStreams int
@@ -106,6 +109,9 @@ func (r *run) work(ctx context.Context, c *fuzz.Case) caseReport {
 		}
 		return stop(CaseSkipped, Skipped, why)
 	}
+	for i, a := range k.asked {
+		a.index = i
+	}
 	report.answers = k.answer(ctx)
 	if ctx.Err() != nil {
 		report.answers = nil
@@ -129,6 +135,7 @@ func (r *run) work(ctx context.Context, c *fuzz.Case) caseReport {
 	found = append(found, pieces...)
 	found = append(found, k.passWitness(ctx, found)...)
 	found = k.place(found)
+	found = append(found, k.corruption(ctx, report.answers, found)...)
 	for i := range found {
 		k.identify(ctx, &found[i])
 	}
@@ -148,6 +155,7 @@ func (r *run) work(ctx context.Context, c *fuzz.Case) caseReport {
 	}
 	report.findings = finish(c, slices.Concat(k.asked, k.edges), found)
 	report.steps, report.dropped, report.executed = k.steps, k.drop, true
+	report.memory = k.memoryCounts()
 	k.summarise(&report, why)
 	return report
 }
@@ -336,7 +344,7 @@ func (k *caseRun) answer(ctx context.Context) []answer {
 			sides[flags] = k.executeBoth(ctx, flags)
 		}
 	}
-	k.baseSides = sides[ComparisonFlags][0]
+	k.strict = sides[ComparisonFlags]
 	for i := range 2 {
 		settleMessages(sides[ComparisonFlags][i], sides[DefaultFlags][i])
 	}
@@ -368,6 +376,7 @@ func (k *caseRun) executeBoth(ctx context.Context, flags string) (sides [2][]sid
 	for _, a := range k.under(flags) {
 		r.Inputs = append(r.Inputs, a.arguments)
 	}
+	r.CheckMemory = flags == ComparisonFlags && k.examined()
 	var wg sync.WaitGroup
 	var dumps [2]dumped
 	for i, b := range []*builds.Build{k.run.cfg.Base, k.run.cfg.Head} {

@@ -22,12 +22,18 @@ type side struct {
 	behaviour Behaviour
 	detail    string
 	runs      []execution
+	// memory is what was seen of the runs' memory, guard the access outside the
+	// arguments and died the end of a process that only such runs show.
+	memory *worker.Memory
+	guard  *worker.GuardFault
+	died   string
 }
 
 // execution is one distinct result and how many executions gave it.
 type execution struct {
 	leaves []*hlo.Literal
 	count  int
+	under  string // the circumstances of the first, if they were not plain
 }
 
 // ran reports whether there are results.
@@ -162,6 +168,9 @@ type executor struct {
 // set costs the others nothing.
 func (e executor) execute(ctx context.Context, r worker.Request) (sides []side, dropped []string) {
 	out := e.try(ctx, r)
+	if r.CheckMemory && out.Status != worker.OK && ofOutcome(out).broke() && out.Status != worker.Rejected {
+		return e.unexamined(ctx, r, out)
+	}
 	if out.Status == worker.OK {
 		for i := range r.Inputs {
 			sides = append(sides, ofSet(out.Result.Sets[i]))
@@ -214,8 +223,9 @@ func ofSet(s worker.SetResult) side {
 	}
 	var out side
 	for _, d := range s.Distinct {
-		out.runs = append(out.runs, execution{results(d.Outputs), d.Count})
+		out.runs = append(out.runs, execution{results(d.Outputs), d.Count, d.Under})
 	}
+	out.memory = s.Memory
 	return out
 }
 

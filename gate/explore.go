@@ -350,7 +350,7 @@ func (k *caseRun) screenExecution(ctx context.Context, out *explored) {
 		return
 	}
 	r := k.request(ComparisonFlags)
-	r.Repeat, r.RepeatFor = 1, 0
+	r.Repeat, r.RepeatFor, r.CheckMemory = 1, 0, k.examined()
 	for _, a := range k.asked {
 		r.Inputs = append(r.Inputs, a.arguments)
 	}
@@ -372,6 +372,12 @@ func (k *caseRun) screenExecution(ctx context.Context, out *explored) {
 		for _, o := range answer.observations {
 			if o.status == New || o.status == PreExisting {
 				out.suspicious = fmt.Sprintf("execution %s %s %s", o.class, o.status, rootKind(k.c))
+				return
+			}
+		}
+		for i := range sides {
+			if c := sides[i][s].objections(); len(c) > 0 {
+				out.suspicious = fmt.Sprintf("memory %s %s", c[0].kind, rootKind(k.c))
 				return
 			}
 		}

@@ -124,8 +124,13 @@ func merge(out []observedFinding, o observation) []observedFinding {
 	if o.flags == DefaultFlags && o.class != Crash && o.class != Hang && raw != ReferenceDisputed {
 		o.status = Contested
 	}
+	nature := ""
+	if o.unwritten > 0 {
+		nature = Unwritten
+	}
 	return append(out, observedFinding{seen: o, raw: raw, Finding: Finding{
-		Class: o.class, Status: o.status, Stream: o.stream, Flags: o.flags, Output: o.output,
+		Nature: nature,
+		Class:  o.class, Status: o.status, Stream: o.stream, Flags: o.flags, Output: o.output,
 		Elements: o.elements, Wrong: o.wrong, First: o.first, Contest: contestNames(o.contest),
 		Base: o.base, Head: o.head, Unstable: o.unstable, Detail: o.detail, Witnesses: []string{WitnessExecution},
 	}})

@@ -204,6 +204,12 @@ func (res *Result) total(parts []CasePart, cells *accuracy, rules *policy.Policy
 			}
 			res.Cut.add(c.Cut)
 		}
+		if m := p.Memory; m != nil {
+			if res.Memory == nil {
+				res.Memory = &MemoryCounts{}
+			}
+			res.Memory.add(*m)
+		}
 		t.SkippedStreams += p.SkippedStreams
 		switch c.Outcome {
 		case CaseUnsupported:

@@ -62,6 +62,9 @@ type observation struct {
 	baseRight bool
 }
 
+// Unwritten is the nature of a result that holds the bytes of fresh memory.
+const Unwritten = "output never written"
+
 // judge compares what the builds did with the reference.
 func judge(q question) answer {
 	a := answer{flags: q.flags, samples: map[sampleKey]*sample{}}

@@ -93,7 +93,7 @@ func (k *caseRun) null(ctx context.Context, answers []answer) []nullAnswer {
 		}
 		return k.pooled(k.run.cfg.Base).execute(ctx, r)
 	}
-	base := k.baseSides
+	base := k.strict[0]
 	var out []nullAnswer
 	for _, v := range variants {
 		head, dropped := run(v)

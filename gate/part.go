@@ -54,6 +54,8 @@ type CasePart struct {
 	// machine took from us whether a finding shows again.
 	Refused     bool `json:"refused,omitempty"`
 	Unconfirmed bool `json:"unconfirmed,omitempty"`
+	// Memory counts its runs whose memory was examined; nil if none was.
+	Memory *MemoryCounts `json:"memory,omitempty"`
 	// WantDisputed says how the case's want and the reference disagree.
 	WantDisputed string     `json:"want_disputed,omitempty"`
 	Null         []NullPart `json:"null,omitempty"`
@@ -124,6 +126,9 @@ func (k *caseReport) part() CasePart {
 	for side, flags := range k.dropped {
 		p.Dropped[side] = slices.AppendSeq([]string{}, maps.Keys(flags))
 		slices.Sort(p.Dropped[side])
+	}
+	if k.memory != (MemoryCounts{}) {
+		p.Memory = &k.memory
 	}
 	for _, n := range k.null {
 		p.Null = append(p.Null, NullPart{n.variant, n.same, n.cells, n.alarms})

@@ -67,6 +67,7 @@ func (k *caseRun) place(found []observedFinding) []observedFinding {
 	if i >= 0 {
 		f := &found[i]
 		f.Witnesses = append(f.Witnesses, WitnessPlacement)
+		f.Nature = string(v.Kind)
 		if f.Detail == "" {
 			f.Detail = f.extent()
 		}
@@ -80,7 +81,7 @@ func (k *caseRun) place(found []observedFinding) []observedFinding {
 		return string(v[0].Kind)
 	}
 	f := observedFinding{raw: status, Finding: Finding{
-		Class: BufferCorruption, Status: status, Stream: k.asked[0].Name, Flags: ComparisonFlags, Witnesses: []string{WitnessPlacement},
+		Class: BufferCorruption, Status: status, Nature: string(v.Kind), Stream: k.asked[0].Name, Flags: ComparisonFlags, Witnesses: []string{WitnessPlacement},
 		First:       First{At: []int64{}, Base: show(b), Head: show(h), Legal: "every value keeps its bytes until its last use"},
 		Instruction: v.At[1:], Level: LevelEmitter, Location: &Location{Computation: v.Computation, Opcode: v.Opcode, InPlace: v.Kind == memory.Hazard},
 		Base: Right, Head: Right, Detail: text + "; not blocking: execution shows no wrong value",

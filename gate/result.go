@@ -39,6 +39,8 @@ type Result struct {
 	// Cut counts the pieces of the programs that were judged in pieces; nil if
 	// none was.
 	Cut *CutCounts `json:"cut,omitempty"`
+	// Memory counts the runs whose memory was examined; nil if none was.
+	Memory *MemoryCounts `json:"memory,omitempty"`
 	// Exploration says what was done beyond the cases; nil if nothing.
 	Exploration *ExplorationResult `json:"exploration,omitempty"`
 	// Missing are the shards of a merged result of which there is none, or not
@@ -262,6 +264,9 @@ type Finding struct {
 	Confirmed string `json:"confirmed,omitempty"`
 	// Unstable says that executions on the same inputs gave different values.
 	Unstable bool `json:"unstable,omitempty"`
+	// Nature says what kind of fault in memory it is: one of package memory's
+	// kinds, worker's, or Unwritten; "" for others.
+	Nature string `json:"nature,omitempty"`
 	// KnownIssue is the id of the policy's known issue that the finding matches,
 	// Override the person and the reason of the exception that lets it through.
 	KnownIssue string `json:"known_issue,omitempty"`

@@ -44,7 +44,9 @@ const (
 	slotBufferElementType       = 59
 	slotBufferDimensions        = 60
 	slotBufferMemoryLayout      = 63
+	slotBufferIsDeleted         = 68
 	slotBufferToHost            = 70
+	slotBufferUnsafePointer     = 73
 	slotTopologyCreate          = 82
 	slotTopologyDestroy         = 83
 	slotTopologyPlatformName    = 84

@@ -180,6 +180,7 @@ type tiledLayout struct {
 type Buffer struct {
 	p      *Plugin
 	handle uintptr
+	done   uintptr // PJRT_Event: the plugin needs the memory of BufferFromMemory no longer
 }
 
 // BufferFromHost copies a dense row-major little-endian array to the first device. primitive is the xla.PrimitiveType
@@ -189,33 +190,74 @@ type Buffer struct {
 // The bytes are brought into that order here and handed over as a row-major array: device_layout is ignored without a
 // word by the CPU plugins of C API 0.81 and 0.106, and none compares an argument's layout with the program's.
 func (c *Client) BufferFromHost(primitive int32, dims []int64, layout []int64, data []byte) (*Buffer, error) {
-	want, err := ByteSize(primitive, dims)
+	e, err := c.hostForm(primitive, dims, data)
 	if err != nil {
 		return nil, err
 	}
-	if int64(len(data)) != want {
-		return nil, fmt.Errorf("array of type %d and dimensions %v has %d bytes, want %d", primitive, dims, len(data), want)
-	}
-	if layout != nil && !isPermutation(layout, len(dims)) {
-		return nil, fmt.Errorf("layout %v does not fit dimensions %v", layout, dims)
-	}
-	e, err := elementOf(primitive)
-	if err != nil {
+	if data, err = InLayout(primitive, dims, layout, data); err != nil {
 		return nil, err
-	}
-	if e.bytes == 0 {
-		return nil, fmt.Errorf("primitive type %d has no host form", primitive)
-	}
-	if _, minor := c.p.Version(); minor < e.since { // such a plugin aborts
-		return nil, &Error{Call: "PJRT_Client_BufferFromHostBuffer", Code: Unimplemented,
-			Message: fmt.Sprintf("primitive type %d needs C API 0.%d, this plugin has 0.%d", primitive, e.since, minor)}
-	}
-	if layout != nil && !slices.Equal(layout, RowMajor(len(dims))) {
-		data = toLayout(data, e.bytes, dims, layout)
 	}
 	if len(data) == 0 {
 		data = make([]byte, 1) // a null pointer is not an array, not even an empty one
 	}
+	b, err := c.newBuffer(e, dims, data, immutableOnlyDuringCall)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.Released(); err != nil {
+		return nil, errors.Join(err, b.Close())
+	}
+	return b, nil
+}
+
+// BufferFromMemory makes an array on the first device of memory that is not Go's, without a copy where the plugin can:
+// CPU plugins do for types of 8 bits and more at addresses that are multiples of 64 (Buffer.Address tells). The bytes
+// are in the order in which the program reads them (InLayout); there is at least one. The plugin reads them until
+// Released returns, which may be only after the results that took the memory over have been closed. It writes to them
+// only if mutable is set and the array is donated.
+func (c *Client) BufferFromMemory(primitive int32, dims []int64, data []byte, mutable bool) (*Buffer, error) {
+	e, err := c.hostForm(primitive, dims, data)
+	if err != nil {
+		return nil, err
+	}
+	semantics := int32(immutableZeroCopy)
+	if mutable {
+		semantics = mutableZeroCopy
+	}
+	return c.newBuffer(e, dims, data, semantics)
+}
+
+// hostForm checks that the bytes are an array of the type and dimensions that the plugin can take.
+func (c *Client) hostForm(primitive int32, dims []int64, data []byte) (element, error) {
+	want, err := ByteSize(primitive, dims)
+	if err != nil {
+		return element{}, err
+	}
+	if int64(len(data)) != want {
+		return element{}, fmt.Errorf("array of type %d and dimensions %v has %d bytes, want %d", primitive, dims, len(data), want)
+	}
+	e, err := elementOf(primitive)
+	if err != nil {
+		return element{}, err
+	}
+	if e.bytes == 0 {
+		return element{}, fmt.Errorf("primitive type %d has no host form", primitive)
+	}
+	if _, minor := c.p.Version(); minor < e.since { // such a plugin aborts
+		return element{}, &Error{Call: "PJRT_Client_BufferFromHostBuffer", Code: Unimplemented,
+			Message: fmt.Sprintf("primitive type %d needs C API 0.%d, this plugin has 0.%d", primitive, e.since, minor)}
+	}
+	return e, nil
+}
+
+// PJRT_HostBufferSemantics.
+const (
+	immutableOnlyDuringCall = 0
+	immutableZeroCopy       = 2
+	mutableZeroCopy         = 3
+)
+
+func (c *Client) newBuffer(e element, dims []int64, data []byte, semantics int32) (*Buffer, error) {
 	args := struct {
 		header
 		client         uintptr
@@ -225,26 +267,49 @@ func (c *Client) BufferFromHost(primitive int32, dims []int64, layout []int64, d
 		rank           uintptr
 		byteStrides    *int64
 		numByteStrides uintptr
-		semantics      int32 // PJRT_HostBufferSemantics_kImmutableOnlyDuringCall = 0
+		semantics      int32
 		device         uintptr
 		memory         uintptr
 		layout         *tiledLayout
 		done           uintptr
 		buffer         uintptr
-	}{client: c.handle, data: unsafe.SliceData(data), kind: e.buffer, dims: unsafe.SliceData(dims), rank: uintptr(len(dims)), device: c.devices[0]}
+	}{client: c.handle, data: unsafe.SliceData(data), kind: e.buffer, dims: unsafe.SliceData(dims), rank: uintptr(len(dims)),
+		semantics: semantics, device: c.devices[0]}
 	if err := c.p.call("PJRT_Client_BufferFromHostBuffer", slotBufferFromHost, unsafe.Pointer(&args), unsafe.Sizeof(args)); err != nil {
 		return nil, err
 	}
-	b := &Buffer{p: c.p, handle: args.buffer}
-	if err := c.p.await(args.done); err != nil {
-		return nil, errors.Join(err, b.Close())
-	}
-	return b, nil
+	return &Buffer{p: c.p, handle: args.buffer, done: args.done}, nil
 }
 
 // Close destroys the buffer.
 func (b *Buffer) Close() error {
 	return b.p.destroy("PJRT_Buffer_Destroy", slotBufferDestroy, b.handle)
+}
+
+// Released waits until the plugin needs the bytes that the buffer was made of no longer. It may be called after Close,
+// and only once.
+func (b *Buffer) Released() error { return b.p.await(b.done) }
+
+// Address is where the elements lie in the memory of this process (on CPU plugins).
+func (b *Buffer) Address() (uintptr, error) {
+	args := struct {
+		header
+		buffer  uintptr
+		address uintptr
+	}{buffer: b.handle}
+	err := b.p.call("PJRT_Buffer_UnsafePointer", slotBufferUnsafePointer, unsafe.Pointer(&args), unsafe.Sizeof(args))
+	return args.address, err
+}
+
+// Deleted reports whether the buffer is gone: donated to an execution.
+func (b *Buffer) Deleted() (bool, error) {
+	args := struct {
+		header
+		buffer  uintptr
+		deleted bool
+	}{buffer: b.handle}
+	err := b.p.call("PJRT_Buffer_IsDeleted", slotBufferIsDeleted, unsafe.Pointer(&args), unsafe.Sizeof(args))
+	return args.deleted, err
 }
 
 // Shape is the xla.PrimitiveType wire number of the elements and the sizes of the dimensions.

@@ -75,7 +75,7 @@ type executeOptions struct {
 
 // Execute runs the program once on the first device and waits for it. keepInputs forbids the program to reuse the memory
 // of its arguments (input-output aliasing), so that they can be given again; C API 0.115 refuses it for must-alias.
-// The caller closes the outputs.
+// The caller closes the outputs. Safe for concurrent use, of different arguments or with keepInputs.
 func (e *Executable) Execute(arguments []*Buffer, keepInputs bool) ([]*Buffer, error) {
 	if e.loaded == 0 {
 		return nil, errors.New("this executable was compiled for a topology and cannot run")

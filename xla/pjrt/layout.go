@@ -1,6 +1,9 @@
 package pjrt
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // RowMajor is the minor-to-major order n-1, ..., 0.
 func RowMajor(rank int) []int64 {
@@ -20,6 +23,21 @@ func isPermutation(order []int64, rank int) bool {
 		}
 	}
 	return len(sorted) == rank
+}
+
+// InLayout brings a row-major array into the order, minor to major, in which a program reads it; nil is row-major.
+func InLayout(primitive int32, dims, layout []int64, data []byte) ([]byte, error) {
+	if layout == nil {
+		return data, nil
+	}
+	if !isPermutation(layout, len(dims)) {
+		return nil, fmt.Errorf("layout %v does not fit dimensions %v", layout, dims)
+	}
+	e, err := elementOf(primitive)
+	if err != nil || slices.Equal(layout, RowMajor(len(dims))) {
+		return data, err
+	}
+	return toLayout(data, e.bytes, dims, layout), nil
 }
 
 func elementCount(dims []int64) int64 {

@@ -89,9 +89,22 @@ func appendBytes(b []byte, field protowire.Number, v []byte) []byte {
 type EntryShapes struct {
 	// Aliased says that the module lets results reuse the memory of parameters (input_output_alias).
 	Aliased bool
+	// Donations are the parameters that the caller gives away (input_output_alias, buffer_donor), in the module's order.
+	Donations []Donation
 
 	params []entryShape
 	result entryShape
+}
+
+// Donation lets a program reuse the memory of a parameter.
+type Donation struct {
+	// Argument is the argument of the program as PJRT counts them, -1 if it lies inside a tuple among others.
+	Argument int
+	// Output is the leaf of the result, an array or a flat tuple, that reuses the memory; -1 if any may, or if it lies
+	// deeper.
+	Output int
+	// Must says that it has to.
+	Must bool
 }
 
 // entryShape is an xla.ShapeProto as far as it matters here.
@@ -109,9 +122,18 @@ const primitiveTuple = 13
 func ParseEntry(module []byte) (*EntryShapes, error) {
 	e := &EntryShapes{}
 	seen := false
+	var donations []donation
 	err := eachBytesField(module, func(n protowire.Number, v []byte) error {
-		if n == 8 { // HloModuleProto.input_output_alias
+		switch n {
+		case 8: // HloModuleProto.input_output_alias
 			e.Aliased = e.Aliased || len(v) > 0
+			fallthrough
+		case 18: // HloModuleProto.buffer_donor
+			return eachBytesField(v, func(_ protowire.Number, v []byte) error {
+				d, err := parseDonation(v, n == 8)
+				donations = append(donations, d)
+				return err
+			})
 		}
 		if n != 4 { // HloModuleProto.host_program_shape
 			return nil
@@ -139,7 +161,75 @@ func ParseEntry(module []byte) (*EntryShapes, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read entry shapes: %w", err)
 	}
+	for _, d := range donations {
+		e.Donations = append(e.Donations, e.donation(d))
+	}
 	return e, nil
+}
+
+// donation is an entry of HloInputOutputAliasProto, or of HloBufferDonorProto.
+type donation struct {
+	alias            bool
+	output, argument []int64 // shape indices
+	parameter        int64
+	must             bool
+}
+
+func parseDonation(b []byte, alias bool) (donation, error) {
+	d := donation{alias: alias}
+	err := eachField(b, func(n protowire.Number, v []byte, x uint64) error {
+		if !alias {
+			n++ // HloBufferDonorProto.BufferDonorEntryProto has no output_shape_index, its fields stand one earlier
+		}
+		var err error
+		switch n {
+		case 1: // output_shape_index
+			d.output, err = appendVarints(d.output, v, x)
+		case 2: // parameter_number
+			d.parameter = int64(x)
+		case 3: // parameter_shape_index
+			d.argument, err = appendVarints(d.argument, v, x)
+		case 4: // kind: MUST_ALIAS = 2
+			d.must = x == 2
+		}
+		return err
+	})
+	return d, err
+}
+
+// donation says which argument and output an entry means.
+func (e *EntryShapes) donation(d donation) Donation {
+	out := Donation{Argument: -1, Output: -1, Must: d.must}
+	switch {
+	case e.tupled() && d.parameter == 0 && len(d.argument) == 1:
+		out.Argument = int(d.argument[0])
+	case !e.tupled() && len(d.argument) == 0:
+		out.Argument = int(d.parameter)
+	}
+	switch flat := !slices.ContainsFunc(e.result.elements, func(s entryShape) bool { return s.kind == primitiveTuple }); {
+	case !d.alias:
+	case e.result.kind != primitiveTuple && len(d.output) == 0:
+		out.Output = 0
+	case flat && len(d.output) == 1:
+		out.Output = int(d.output[0])
+	}
+	return out
+}
+
+// appendVarints appends the values of a repeated integer field, packed (v) or one by one (x).
+func appendVarints(to []int64, v []byte, x uint64) ([]int64, error) {
+	if v == nil {
+		return append(to, int64(x)), nil
+	}
+	for len(v) > 0 {
+		x, k := protowire.ConsumeVarint(v)
+		if k < 0 {
+			return to, protowire.ParseError(k)
+		}
+		to = append(to, int64(x))
+		v = v[k:]
+	}
+	return to, nil
 }
 
 func parseShape(b []byte, depth int) (entryShape, error) {
@@ -161,19 +251,9 @@ func parseShape(b []byte, depth int) (entryShape, error) {
 				if n != 1 { // LayoutProto.minor_to_major
 					return nil
 				}
-				if v == nil {
-					s.layout = append(s.layout, int64(x))
-					return nil
-				}
-				for len(v) > 0 {
-					x, k := protowire.ConsumeVarint(v)
-					if k < 0 {
-						return protowire.ParseError(k)
-					}
-					s.layout = append(s.layout, int64(x))
-					v = v[k:]
-				}
-				return nil
+				var err error
+				s.layout, err = appendVarints(s.layout, v, x)
+				return err
 			})
 		}
 		return nil

@@ -24,6 +24,9 @@ type plugin struct {
 	topology *pjrt.Topology // compile-only builds
 	unknown  map[string]bool
 	known    map[string]bool
+	// Faults that are injected into checkups, nil for none.
+	tamper  func(*checkup, *arena) // with the arguments' memory, after the execution
+	confuse func([][]*wire.Array)  // with the results of concurrent executions
 }
 
 func loadPlugin(path string, ahead bool, topology string, options map[string]string) (*plugin, error) {
@@ -44,7 +47,7 @@ func loadPlugin(path string, ahead bool, topology string, options map[string]str
 	if err != nil {
 		return nil, err
 	}
-	return e, nil
+	return e, watchFaults() // last: a plugin may have set handlers of its own
 }
 
 func (e *plugin) hello() (*wire.Hello, error) {
@@ -192,6 +195,9 @@ func (e *plugin) serve(r *wire.Request) *wire.Response {
 			}
 		}()
 	}
+	for _, p := range r.GetBefore() {
+		e.runBefore(p)
+	}
 	start := time.Now()
 	x, dropped, err := e.compile(r, entry)
 	resp.CompileNs, resp.Dropped = int64(time.Since(start)), dropped
@@ -225,8 +231,15 @@ func (e *plugin) serve(r *wire.Request) *wire.Response {
 		return resp
 	}
 	start = time.Now()
+	executions := int32(0)
+	var tallies []*tally
 	for _, in := range r.GetInputs() {
-		resp.Sets = append(resp.Sets, e.runSet(x, entry, in.GetArrays(), int(max(r.GetRepeat(), 1)), time.Duration(r.GetRepeatNs())))
+		set, tally := e.runSet(x, entry, in.GetArrays(), int(max(r.GetRepeat(), 1)), time.Duration(r.GetRepeatNs()))
+		resp.Sets, tallies = append(resp.Sets, set), append(tallies, tally)
+		executions += tally.n
+	}
+	if r.GetCheckMemory() {
+		e.checkMemory(x, entry, r, resp, tallies, time.Since(start) > slowRun*time.Duration(executions))
 	}
 	resp.ExecuteNs = int64(time.Since(start))
 	return resp
@@ -260,35 +273,22 @@ const maxRepeat = 300
 
 // runSet executes one input set repeat times, and further times until the duration is over. Arguments are transferred once if the program leaves them alone, else anew
 // for each execution.
-func (e *plugin) runSet(x *pjrt.Executable, entry *pjrt.EntryShapes, arrays []*wire.Array, repeat int, atLeast time.Duration) *wire.Set {
+func (e *plugin) runSet(x *pjrt.Executable, entry *pjrt.EntryShapes, arrays []*wire.Array, repeat int, atLeast time.Duration) (*wire.Set, *tally) {
 	keep := entry != nil && !entry.Aliased
-	set := &wire.Set{}
-	var tally tally
+	set, tally := &wire.Set{}, &tally{}
 	var args []*pjrt.Buffer
 	release := func() {
-		for _, b := range args {
-			if err := b.Close(); err != nil && set.Failure == nil {
-				set.Failure = failure(StageArguments, err)
-			}
+		if f := closeAll(args); f != nil && set.Failure == nil {
+			set.Failure = f
 		}
 		args = nil
 	}
-	defer release()
 	start := time.Now()
 	for i := 0; i < repeat || i < maxRepeat && time.Since(start) < atLeast; i++ {
 		if i == 0 || !keep {
 			release()
-			for j, a := range arrays {
-				var layout []int64
-				if entry != nil {
-					layout = entry.ArgumentLayout(j)
-				}
-				b, err := e.client.BufferFromHost(a.GetType(), a.GetDims(), layout, a.GetData())
-				if err != nil {
-					set.Failure = failure(StageArguments, fmt.Errorf("argument %d: %w", j, err))
-					return set
-				}
-				args = append(args, b)
+			if args, set.Failure = e.transfer(entry, arrays); set.Failure != nil {
+				return set, tally
 			}
 		}
 		outputs, f := execute(x, args, keep)
@@ -296,10 +296,37 @@ func (e *plugin) runSet(x *pjrt.Executable, entry *pjrt.EntryShapes, arrays []*w
 			set.Failure = f
 			break
 		}
-		tally.add(i, outputs)
+		tally.add(outputs, "")
 	}
+	release()
 	set.Distinct = tally.distinct
-	return set
+	return set, tally
+}
+
+// transfer copies arguments to the device.
+func (e *plugin) transfer(entry *pjrt.EntryShapes, arrays []*wire.Array) (args []*pjrt.Buffer, f *wire.Failure) {
+	for j, a := range arrays {
+		var layout []int64
+		if entry != nil {
+			layout = entry.ArgumentLayout(j)
+		}
+		b, err := e.client.BufferFromHost(a.GetType(), a.GetDims(), layout, a.GetData())
+		if err != nil {
+			closeAll(args)
+			return nil, failure(StageArguments, fmt.Errorf("argument %d: %w", j, err))
+		}
+		args = append(args, b)
+	}
+	return args, nil
+}
+
+func closeAll(buffers []*pjrt.Buffer) (f *wire.Failure) {
+	for _, b := range buffers {
+		if err := b.Close(); err != nil && f == nil {
+			f = failure(StageArguments, err)
+		}
+	}
+	return f
 }
 
 func execute(x *pjrt.Executable, args []*pjrt.Buffer, keep bool) ([]*wire.Array, *wire.Failure) {
@@ -307,16 +334,8 @@ func execute(x *pjrt.Executable, args []*pjrt.Buffer, keep bool) ([]*wire.Array,
 	if err != nil {
 		return nil, failure(StageExecute, err)
 	}
-	var out []*wire.Array
-	var fail *wire.Failure
-	for i, b := range buffers {
-		if fail == nil {
-			typ, dims, data, err := b.ToHost()
-			if err != nil {
-				fail = failure(StageOutputs, fmt.Errorf("output %d: %w", i, err))
-			}
-			out = append(out, &wire.Array{Type: typ, Dims: dims, Data: data})
-		}
+	out, fail := read(buffers)
+	for _, b := range buffers {
 		if err := b.Close(); err != nil && fail == nil {
 			fail = failure(StageOutputs, err)
 		}
@@ -324,13 +343,30 @@ func execute(x *pjrt.Executable, args []*pjrt.Buffer, keep bool) ([]*wire.Array,
 	return out, fail
 }
 
+// read copies results to the host.
+func read(buffers []*pjrt.Buffer) ([]*wire.Array, *wire.Failure) {
+	var out []*wire.Array
+	for i, b := range buffers {
+		typ, dims, data, err := b.ToHost()
+		if err != nil {
+			return nil, failure(StageOutputs, fmt.Errorf("output %d: %w", i, err))
+		}
+		out = append(out, &wire.Array{Type: typ, Dims: dims, Data: data})
+	}
+	return out, nil
+}
+
 // tally keeps one copy of each distinct result.
 type tally struct {
 	distinct []*wire.Distinct
 	hashes   []uint64
+	n        int32
 }
 
-func (t *tally) add(i int, outputs []*wire.Array) {
+// add counts the result of an execution under the given circumstances, "" for plain ones.
+func (t *tally) add(outputs []*wire.Array, under string) {
+	i := t.n
+	t.n++
 	h := fnv.New64a()
 	for _, o := range outputs {
 		h.Write(binary.LittleEndian.AppendUint64(nil, uint64(len(o.GetData()))))
@@ -344,7 +380,7 @@ func (t *tally) add(i int, outputs []*wire.Array) {
 		}
 	}
 	t.hashes = append(t.hashes, sum)
-	t.distinct = append(t.distinct, &wire.Distinct{Outputs: outputs, Count: 1, First: int32(i)})
+	t.distinct = append(t.distinct, &wire.Distinct{Outputs: outputs, Count: 1, First: i, Under: under})
 }
 
 func sameOutputs(a, b []*wire.Array) bool {

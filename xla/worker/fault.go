@@ -4,7 +4,10 @@ import (
 	"fmt"
 	"hash/fnv"
 	"os"
+	"slices"
+	"syscall"
 	"time"
+	"unsafe"
 
 	"github.com/ebitengine/purego"
 
@@ -18,6 +21,58 @@ const FaultOption = "passgate_fault"
 // Faults are the faults of a fault build, each a way in which a worker process can fail a request ("noise" is one that it
 // must survive).
 var Faults = []string{"segv", "abort", "check", "hang", "memory", "garbage", "truncate", "exit", "closed", "noise", "internal"}
+
+// MemoryFaults are the faults that a fault build with a real build inside injects into runs with Request.CheckMemory.
+var MemoryFaults = []string{"change", "spill", "alias", "overwrite", "overrun", "underrun", "overrun on a thread", "race", "place"}
+
+// injectMemory lets the next run's memory be tampered with.
+func (e *plugin) injectMemory(kind string) {
+	e.tamper, e.confuse = nil, nil
+	set := func(at uintptr, n int) { purego.SyscallN(libc("memset"), at, 0xee, uintptr(n)) }
+	switch kind {
+	case "change": // an argument that the caller keeps, behind the kernel's back
+		e.tamper = func(_ *checkup, a *arena) {
+			if err := protect(a.slots[0], syscall.PROT_READ|syscall.PROT_WRITE); err != nil {
+				panic(err)
+			}
+			set(a.slots[0].data+1, 2)
+		}
+	case "spill": // one byte behind a donated argument
+		e.tamper = func(_ *checkup, a *arena) {
+			for i, readOnly := range a.readOnly {
+				if !readOnly {
+					set(a.slots[i].end, 1)
+				}
+			}
+		}
+	case "alias": // the module asked for an alias that the build knows nothing of
+		e.tamper = func(k *checkup, _ *arena) {
+			entry := *k.entry
+			entry.Donations = append(slices.Clone(entry.Donations), pjrt.Donation{Must: true})
+			k.entry = &entry
+		}
+	case "overwrite":
+		e.tamper = func(_ *checkup, a *arena) { set(a.slots[0].data, 1) }
+	case "overrun":
+		e.tamper = func(_ *checkup, a *arena) { purego.SyscallN(libc("strlen"), a.slots[0].last) }
+	case "underrun":
+		e.tamper = func(_ *checkup, a *arena) { set(a.slots[0].first-8, 1) }
+	case "overrun on a thread": // that is not Go's, like those of a build
+		e.tamper = func(_ *checkup, a *arena) {
+			var thread uintptr
+			purego.SyscallN(libc("pthread_create"), uintptr(unsafe.Pointer(&thread)), 0, libc("strlen"), a.slots[0].last)
+			forever()
+		}
+	case "race":
+		e.confuse = func(results [][]*wire.Array) {
+			last := results[len(results)-1][0]
+			last.Data = slices.Clone(last.Data)
+			last.Data[0] ^= 1
+		}
+	case "place": // results that depend on where the arguments lie
+		e.tamper = func(k *checkup, _ *arena) { k.confuse = true }
+	}
+}
 
 // echo is the engine of a fault build without an inner build: the outputs of a program are its arguments.
 type echo struct{}
@@ -57,6 +112,12 @@ func (f *faulty) serve(r *wire.Request) *wire.Response {
 		h.Write(r.GetProgram())
 		if sum := h.Sum64(); sum%uint64(f.every) == 0 {
 			kind = Faults[sum/uint64(f.every)%uint64(len(Faults))]
+		}
+	}
+	if p, ok := f.inner.(*plugin); ok {
+		p.injectMemory(kind)
+		if slices.Contains(MemoryFaults, kind) {
+			kind = ""
 		}
 	}
 	switch kind {

@@ -60,8 +60,21 @@ type Request struct {
 	// RepeatFor lets each input set be executed beyond Repeat until so much time has passed, at most 300 times: races show
 	// in some executions only.
 	RepeatFor time.Duration
+	// CheckMemory adds executions to each input set: with arguments between guard pages, read-only unless donated; several
+	// at a time; once more after all other sets. Their results count among SetResult.Distinct; SetResult.Memory tells the
+	// rest. A process that dies of an access outside the arguments is a crash with Crash.Guard. PJRT plugins only.
+	CheckMemory bool
+	// Before are programs that run first in the same process, under the build's default options, whatever becomes of them.
+	Before []Predecessor
 	// Timeout bounds the request from the moment a worker starts on it; 0 is Config.Timeout.
 	Timeout time.Duration
+}
+
+// Predecessor is a program with its arguments.
+type Predecessor struct {
+	Program []byte
+	Format  Format
+	Inputs  []Array
 }
 
 // Transform is a look at a compilation's module, or a fault injected there.
@@ -136,6 +149,10 @@ type Crash struct {
 	Exit int
 	// Check is the fatal log line, nil if there is none.
 	Check *Check
+	// Guard is the access outside the arguments of which it died (Request.CheckMemory); nil if it died of something else.
+	Guard *GuardFault
+
+	address uint64 // around the arguments; 0 if it touched nothing there
 }
 
 // Outcome is the typed end of one request.
@@ -178,6 +195,8 @@ type SetResult struct {
 	Distinct []Distinct
 	// Failure is the first execution error, nil if there was none. The set's remaining executions were not run.
 	Failure *Failure
+	// Memory is what Request.CheckMemory saw; nil without it.
+	Memory *Memory
 }
 
 // Distinct is one result and how often it came.
@@ -186,6 +205,8 @@ type Distinct struct {
 	Count   int
 	// First is the index of the first execution that gave it, from 0.
 	First int
+	// Under are the circumstances of that execution, for a reader; "" if they were plain (Request.CheckMemory).
+	Under string
 }
 
 // Info describes a running build.

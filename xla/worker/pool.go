@@ -153,7 +153,7 @@ func (p *Pool) Do(ctx context.Context, b *builds.Build, r Request) Outcome {
 	if err := r.check(); err != nil {
 		return Outcome{Status: Infrastructure, Err: err}
 	}
-	return p.do(ctx, b, r.message, r.Timeout, false)
+	return r.withGuard(p.do(ctx, b, r.message, r.Timeout, false))
 }
 
 // DoFresh is Do in a process that has served nothing before. It is gone when DoFresh returns.
@@ -161,7 +161,7 @@ func (p *Pool) DoFresh(ctx context.Context, b *builds.Build, r Request) Outcome 
 	if err := r.check(); err != nil {
 		return Outcome{Status: Infrastructure, Err: err}
 	}
-	return p.do(ctx, b, r.message, r.Timeout, true)
+	return r.withGuard(p.do(ctx, b, r.message, r.Timeout, true))
 }
 
 // Describe loads the build in a worker and says what it is. An error is an infrastructure failure.
@@ -553,12 +553,12 @@ func resultOf(resp *wire.Response) *Result {
 	r := &Result{Optimized: resp.GetOptimized(),
 		Compile: time.Duration(resp.GetCompileNs()), Execute: time.Duration(resp.GetExecuteNs())}
 	for _, s := range resp.GetSets() {
-		var set SetResult
+		set := SetResult{Memory: memoryOf(s.GetMemory())}
 		if s.GetFailure() != nil {
 			set.Failure = failureOf(s.GetFailure())
 		}
 		for _, d := range s.GetDistinct() {
-			out := Distinct{Count: int(d.GetCount()), First: int(d.GetFirst())}
+			out := Distinct{Count: int(d.GetCount()), First: int(d.GetFirst()), Under: d.GetUnder()}
 			for _, a := range d.GetOutputs() {
 				out.Outputs = append(out.Outputs, Array{Type: a.GetType(), Dims: a.GetDims(), Data: a.GetData()})
 			}

@@ -231,7 +231,11 @@ func (w *process) wait() *Crash {
 		w.in.Close()
 		w.out.Close()
 	})
-	return crashOf(w.cmd.ProcessState, w.log.last(0))
+	c := crashOf(w.cmd.ProcessState, w.log.last(0))
+	w.log.mu.Lock()
+	c.address = w.log.fault
+	w.log.mu.Unlock()
+	return c
 }
 
 // awaitEnd waits until a child has ended, without reaping it.
@@ -323,6 +327,8 @@ var (
 	otherLine = regexp.MustCompile(`^(LLVM ERROR: .*|terminate called .*|libc\+\+abi: terminating .*|\*\*\* stack smashing detected.*|(?:malloc|free|double free|corrupted).*: .*)`)
 	// The Go runtime says which signal it died of, and then exits with status 2.
 	goSignal = regexp.MustCompile(`^(SIG[A-Z]+): `)
+	// onFault says which address was touched, if it is one around the arguments.
+	faultAddress = regexp.MustCompile(`^passgate: fault ([0-9a-f]{16})$`)
 )
 
 // crashOf reads the end of a process from its state and its log.
@@ -378,7 +384,8 @@ type logRing struct {
 	total   int // lines seen
 	partial []byte
 	keep    int
-	over    bool // the Go runtime has begun to print goroutines: nothing of the build follows
+	over    bool   // the Go runtime has begun to print goroutines: nothing of the build follows
+	fault   uint64 // the address around the arguments that was touched
 }
 
 // maxLogLine bounds a line in bytes; the rest is dropped.
@@ -410,6 +417,9 @@ func (r *logRing) push(line string) {
 	}
 	if r.over {
 		return
+	}
+	if m := faultAddress.FindStringSubmatch(line); m != nil {
+		r.fault, _ = strconv.ParseUint(m[1], 16, 64) // a number by the expression, and of 64 bits
 	}
 	r.total++
 	r.lines = append(r.lines, strings.ToValidUTF8(line, "\uFFFD"))
@@ -462,20 +472,36 @@ func (r Request) check() error {
 	return nil
 }
 
+// withGuard says what the address means at which a process died.
+func (r Request) withGuard(o Outcome) Outcome {
+	if r.CheckMemory && o.Crash != nil && o.Crash.address != 0 {
+		o.Crash.Guard = r.guardFault(uintptr(o.Crash.address))
+	}
+	return o
+}
+
 func (r Request) message(id uint64) *wire.Request {
 	m := &wire.Request{Id: id, Program: r.Program, Format: string(r.Format), Options: r.Options, BackendOnly: r.BackendOnly,
-		WantOptimized: r.WantOptimized, DumpDir: r.DumpDir, DumpAll: r.DumpAll, CompileOnly: r.CompileOnly, Repeat: int32(max(r.Repeat, 1)), RepeatNs: int64(r.RepeatFor), Replicas: int32(r.Replicas)}
+		WantOptimized: r.WantOptimized, DumpDir: r.DumpDir, DumpAll: r.DumpAll, CompileOnly: r.CompileOnly, Repeat: int32(max(r.Repeat, 1)), RepeatNs: int64(r.RepeatFor), Replicas: int32(r.Replicas),
+		CheckMemory: r.CheckMemory}
+	for _, p := range r.Before {
+		m.Before = append(m.Before, &wire.Predecessor{Program: p.Program, Format: string(p.Format), Inputs: arraysOf(p.Inputs)})
+	}
 	if t := r.Transform; t != nil {
 		m.Transform = &wire.Transform{Stage: int32(t.Stage), Module: t.Module}
 	}
 	for _, set := range r.Inputs {
-		in := &wire.Arrays{}
-		for _, a := range set {
-			in.Arrays = append(in.Arrays, &wire.Array{Type: a.Type, Dims: a.Dims, Data: a.Data})
-		}
-		m.Inputs = append(m.Inputs, in)
+		m.Inputs = append(m.Inputs, arraysOf(set))
 	}
 	return m
+}
+
+func arraysOf(set []Array) *wire.Arrays {
+	out := &wire.Arrays{}
+	for _, a := range set {
+		out.Arrays = append(out.Arrays, &wire.Array{Type: a.Type, Dims: a.Dims, Data: a.Data})
+	}
+	return out
 }
 
 // send writes a request without waiting: a process that does not read must not stop the pool.

@@ -88,8 +88,8 @@ func TestTally(t *testing.T) {
 	out := func(dims []int64, data ...byte) []*wire.Array {
 		return []*wire.Array{{Type: 6, Dims: dims, Data: data}}
 	}
-	for i, o := range [][]*wire.Array{out([]int64{2}, 1, 2), out([]int64{2}, 1, 3), out([]int64{2}, 1, 2), out([]int64{1, 2}, 1, 2), out([]int64{2}, 1, 3)} {
-		c.add(i, o)
+	for _, o := range [][]*wire.Array{out([]int64{2}, 1, 2), out([]int64{2}, 1, 3), out([]int64{2}, 1, 2), out([]int64{1, 2}, 1, 2), out([]int64{2}, 1, 3)} {
+		c.add(o, "")
 	}
 	var got []string
 	for _, d := range c.distinct {

@@ -143,7 +143,9 @@ type Request struct {
 	Repeat        int32                  `protobuf:"varint,11,opt,name=repeat,proto3" json:"repeat,omitempty"`                     // executions per input set, from 1
 	RepeatNs      int64                  `protobuf:"varint,13,opt,name=repeat_ns,json=repeatNs,proto3" json:"repeat_ns,omitempty"` // go on executing so long, up to 300 executions
 	Transform     *Transform             `protobuf:"bytes,14,opt,name=transform,proto3" json:"transform,omitempty"`
-	Replicas      int32                  `protobuf:"varint,15,opt,name=replicas,proto3" json:"replicas,omitempty"` // of the program; 0 is 1
+	Replicas      int32                  `protobuf:"varint,15,opt,name=replicas,proto3" json:"replicas,omitempty"`                          // of the program; 0 is 1
+	CheckMemory   bool                   `protobuf:"varint,16,opt,name=check_memory,json=checkMemory,proto3" json:"check_memory,omitempty"` // more executions that look at memory and at what they depend on
+	Before        []*Predecessor         `protobuf:"bytes,17,rep,name=before,proto3" json:"before,omitempty"`                               // run first, in the same process
 	// If set, the request only asks which of these options the build has.
 	Probe         []string `protobuf:"bytes,12,rep,name=probe,proto3" json:"probe,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -278,9 +280,84 @@ func (x *Request) GetReplicas() int32 {
 	return 0
 }
 
+func (x *Request) GetCheckMemory() bool {
+	if x != nil {
+		return x.CheckMemory
+	}
+	return false
+}
+
+func (x *Request) GetBefore() []*Predecessor {
+	if x != nil {
+		return x.Before
+	}
+	return nil
+}
+
 func (x *Request) GetProbe() []string {
 	if x != nil {
 		return x.Probe
+	}
+	return nil
+}
+
+// Predecessor is a program whose outcome does not matter.
+type Predecessor struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Program       []byte                 `protobuf:"bytes,1,opt,name=program,proto3" json:"program,omitempty"`
+	Format        string                 `protobuf:"bytes,2,opt,name=format,proto3" json:"format,omitempty"`
+	Inputs        *Arrays                `protobuf:"bytes,3,opt,name=inputs,proto3" json:"inputs,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Predecessor) Reset() {
+	*x = Predecessor{}
+	mi := &file_worker_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Predecessor) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Predecessor) ProtoMessage() {}
+
+func (x *Predecessor) ProtoReflect() protoreflect.Message {
+	mi := &file_worker_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Predecessor.ProtoReflect.Descriptor instead.
+func (*Predecessor) Descriptor() ([]byte, []int) {
+	return file_worker_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Predecessor) GetProgram() []byte {
+	if x != nil {
+		return x.Program
+	}
+	return nil
+}
+
+func (x *Predecessor) GetFormat() string {
+	if x != nil {
+		return x.Format
+	}
+	return ""
+}
+
+func (x *Predecessor) GetInputs() *Arrays {
+	if x != nil {
+		return x.Inputs
 	}
 	return nil
 }
@@ -296,7 +373,7 @@ type Transform struct {
 
 func (x *Transform) Reset() {
 	*x = Transform{}
-	mi := &file_worker_proto_msgTypes[3]
+	mi := &file_worker_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -308,7 +385,7 @@ func (x *Transform) String() string {
 func (*Transform) ProtoMessage() {}
 
 func (x *Transform) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_proto_msgTypes[3]
+	mi := &file_worker_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -321,7 +398,7 @@ func (x *Transform) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Transform.ProtoReflect.Descriptor instead.
 func (*Transform) Descriptor() ([]byte, []int) {
-	return file_worker_proto_rawDescGZIP(), []int{3}
+	return file_worker_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Transform) GetStage() int32 {
@@ -349,7 +426,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_worker_proto_msgTypes[4]
+	mi := &file_worker_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -361,7 +438,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_proto_msgTypes[4]
+	mi := &file_worker_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -374,7 +451,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_worker_proto_rawDescGZIP(), []int{4}
+	return file_worker_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Failure) GetStage() string {
@@ -403,13 +480,14 @@ type Distinct struct {
 	Outputs       []*Array               `protobuf:"bytes,1,rep,name=outputs,proto3" json:"outputs,omitempty"`
 	Count         int32                  `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
 	First         int32                  `protobuf:"varint,3,opt,name=first,proto3" json:"first,omitempty"`
+	Under         string                 `protobuf:"bytes,4,opt,name=under,proto3" json:"under,omitempty"` // the circumstances of the first execution; empty if plain
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Distinct) Reset() {
 	*x = Distinct{}
-	mi := &file_worker_proto_msgTypes[5]
+	mi := &file_worker_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -421,7 +499,7 @@ func (x *Distinct) String() string {
 func (*Distinct) ProtoMessage() {}
 
 func (x *Distinct) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_proto_msgTypes[5]
+	mi := &file_worker_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -434,7 +512,7 @@ func (x *Distinct) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Distinct.ProtoReflect.Descriptor instead.
 func (*Distinct) Descriptor() ([]byte, []int) {
-	return file_worker_proto_rawDescGZIP(), []int{5}
+	return file_worker_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Distinct) GetOutputs() []*Array {
@@ -458,17 +536,25 @@ func (x *Distinct) GetFirst() int32 {
 	return 0
 }
 
+func (x *Distinct) GetUnder() string {
+	if x != nil {
+		return x.Under
+	}
+	return ""
+}
+
 type Set struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Distinct      []*Distinct            `protobuf:"bytes,1,rep,name=distinct,proto3" json:"distinct,omitempty"`
 	Failure       *Failure               `protobuf:"bytes,2,opt,name=failure,proto3" json:"failure,omitempty"`
+	Memory        *Memory                `protobuf:"bytes,3,opt,name=memory,proto3" json:"memory,omitempty"` // if asked for
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Set) Reset() {
 	*x = Set{}
-	mi := &file_worker_proto_msgTypes[6]
+	mi := &file_worker_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -480,7 +566,7 @@ func (x *Set) String() string {
 func (*Set) ProtoMessage() {}
 
 func (x *Set) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_proto_msgTypes[6]
+	mi := &file_worker_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -493,7 +579,7 @@ func (x *Set) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Set.ProtoReflect.Descriptor instead.
 func (*Set) Descriptor() ([]byte, []int) {
-	return file_worker_proto_rawDescGZIP(), []int{6}
+	return file_worker_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Set) GetDistinct() []*Distinct {
@@ -510,6 +596,174 @@ func (x *Set) GetFailure() *Failure {
 	return nil
 }
 
+func (x *Set) GetMemory() *Memory {
+	if x != nil {
+		return x.Memory
+	}
+	return nil
+}
+
+// Memory is what check_memory saw.
+type Memory struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Guarded       int32                  `protobuf:"varint,1,opt,name=guarded,proto3" json:"guarded,omitempty"`       // executions with arguments between guard pages
+	Arguments     int32                  `protobuf:"varint,2,opt,name=arguments,proto3" json:"arguments,omitempty"`   // of those, arguments that the build took without a copy
+	Concurrent    int32                  `protobuf:"varint,3,opt,name=concurrent,proto3" json:"concurrent,omitempty"` // executions at the same time
+	Again         int32                  `protobuf:"varint,4,opt,name=again,proto3" json:"again,omitempty"`           // executions after other inputs
+	Faults        []*MemoryFault         `protobuf:"bytes,5,rep,name=faults,proto3" json:"faults,omitempty"`
+	Failure       *Failure               `protobuf:"bytes,6,opt,name=failure,proto3" json:"failure,omitempty"` // an execution that failed; the others of its kind were not run
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Memory) Reset() {
+	*x = Memory{}
+	mi := &file_worker_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Memory) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Memory) ProtoMessage() {}
+
+func (x *Memory) ProtoReflect() protoreflect.Message {
+	mi := &file_worker_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Memory.ProtoReflect.Descriptor instead.
+func (*Memory) Descriptor() ([]byte, []int) {
+	return file_worker_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Memory) GetGuarded() int32 {
+	if x != nil {
+		return x.Guarded
+	}
+	return 0
+}
+
+func (x *Memory) GetArguments() int32 {
+	if x != nil {
+		return x.Arguments
+	}
+	return 0
+}
+
+func (x *Memory) GetConcurrent() int32 {
+	if x != nil {
+		return x.Concurrent
+	}
+	return 0
+}
+
+func (x *Memory) GetAgain() int32 {
+	if x != nil {
+		return x.Again
+	}
+	return 0
+}
+
+func (x *Memory) GetFaults() []*MemoryFault {
+	if x != nil {
+		return x.Faults
+	}
+	return nil
+}
+
+func (x *Memory) GetFailure() *Failure {
+	if x != nil {
+		return x.Failure
+	}
+	return nil
+}
+
+type MemoryFault struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	Argument      int32                  `protobuf:"varint,2,opt,name=argument,proto3" json:"argument,omitempty"`
+	Byte          int64                  `protobuf:"varint,3,opt,name=byte,proto3" json:"byte,omitempty"`   // first one, from the start of the argument
+	Bytes         int64                  `protobuf:"varint,4,opt,name=bytes,proto3" json:"bytes,omitempty"` // how many
+	Text          string                 `protobuf:"bytes,5,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MemoryFault) Reset() {
+	*x = MemoryFault{}
+	mi := &file_worker_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MemoryFault) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MemoryFault) ProtoMessage() {}
+
+func (x *MemoryFault) ProtoReflect() protoreflect.Message {
+	mi := &file_worker_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MemoryFault.ProtoReflect.Descriptor instead.
+func (*MemoryFault) Descriptor() ([]byte, []int) {
+	return file_worker_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *MemoryFault) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *MemoryFault) GetArgument() int32 {
+	if x != nil {
+		return x.Argument
+	}
+	return 0
+}
+
+func (x *MemoryFault) GetByte() int64 {
+	if x != nil {
+		return x.Byte
+	}
+	return 0
+}
+
+func (x *MemoryFault) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *MemoryFault) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
 // Hello describes the build.
 type Hello struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
@@ -524,7 +778,7 @@ type Hello struct {
 
 func (x *Hello) Reset() {
 	*x = Hello{}
-	mi := &file_worker_proto_msgTypes[7]
+	mi := &file_worker_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -536,7 +790,7 @@ func (x *Hello) String() string {
 func (*Hello) ProtoMessage() {}
 
 func (x *Hello) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_proto_msgTypes[7]
+	mi := &file_worker_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -549,7 +803,7 @@ func (x *Hello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hello.ProtoReflect.Descriptor instead.
 func (*Hello) Descriptor() ([]byte, []int) {
-	return file_worker_proto_rawDescGZIP(), []int{7}
+	return file_worker_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Hello) GetPlatform() string {
@@ -606,7 +860,7 @@ type Response struct {
 
 func (x *Response) Reset() {
 	*x = Response{}
-	mi := &file_worker_proto_msgTypes[8]
+	mi := &file_worker_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -618,7 +872,7 @@ func (x *Response) String() string {
 func (*Response) ProtoMessage() {}
 
 func (x *Response) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_proto_msgTypes[8]
+	mi := &file_worker_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -631,7 +885,7 @@ func (x *Response) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Response.ProtoReflect.Descriptor instead.
 func (*Response) Descriptor() ([]byte, []int) {
-	return file_worker_proto_rawDescGZIP(), []int{8}
+	return file_worker_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Response) GetId() uint64 {
@@ -721,7 +975,7 @@ const file_worker_proto_rawDesc = "" +
 	"\x04dims\x18\x02 \x03(\x03R\x04dims\x12\x12\n" +
 	"\x04data\x18\x03 \x01(\fR\x04data\";\n" +
 	"\x06Arrays\x121\n" +
-	"\x06arrays\x18\x01 \x03(\v2\x19.passgate.worker.v1.ArrayR\x06arrays\"\xc6\x04\n" +
+	"\x06arrays\x18\x01 \x03(\v2\x19.passgate.worker.v1.ArrayR\x06arrays\"\xa2\x05\n" +
 	"\aRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x18\n" +
 	"\aprogram\x18\x02 \x01(\fR\aprogram\x12\x16\n" +
@@ -737,25 +991,48 @@ const file_worker_proto_rawDesc = "" +
 	"\x06repeat\x18\v \x01(\x05R\x06repeat\x12\x1b\n" +
 	"\trepeat_ns\x18\r \x01(\x03R\brepeatNs\x12;\n" +
 	"\ttransform\x18\x0e \x01(\v2\x1d.passgate.worker.v1.TransformR\ttransform\x12\x1a\n" +
-	"\breplicas\x18\x0f \x01(\x05R\breplicas\x12\x14\n" +
+	"\breplicas\x18\x0f \x01(\x05R\breplicas\x12!\n" +
+	"\fcheck_memory\x18\x10 \x01(\bR\vcheckMemory\x127\n" +
+	"\x06before\x18\x11 \x03(\v2\x1f.passgate.worker.v1.PredecessorR\x06before\x12\x14\n" +
 	"\x05probe\x18\f \x03(\tR\x05probe\x1a:\n" +
 	"\fOptionsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"9\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"s\n" +
+	"\vPredecessor\x12\x18\n" +
+	"\aprogram\x18\x01 \x01(\fR\aprogram\x12\x16\n" +
+	"\x06format\x18\x02 \x01(\tR\x06format\x122\n" +
+	"\x06inputs\x18\x03 \x01(\v2\x1a.passgate.worker.v1.ArraysR\x06inputs\"9\n" +
 	"\tTransform\x12\x14\n" +
 	"\x05stage\x18\x01 \x01(\x05R\x05stage\x12\x16\n" +
 	"\x06module\x18\x02 \x01(\fR\x06module\"M\n" +
 	"\aFailure\x12\x14\n" +
 	"\x05stage\x18\x01 \x01(\tR\x05stage\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\x05R\x04code\x12\x18\n" +
-	"\amessage\x18\x03 \x01(\tR\amessage\"k\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\"\x81\x01\n" +
 	"\bDistinct\x123\n" +
 	"\aoutputs\x18\x01 \x03(\v2\x19.passgate.worker.v1.ArrayR\aoutputs\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x05R\x05count\x12\x14\n" +
-	"\x05first\x18\x03 \x01(\x05R\x05first\"v\n" +
+	"\x05first\x18\x03 \x01(\x05R\x05first\x12\x14\n" +
+	"\x05under\x18\x04 \x01(\tR\x05under\"\xaa\x01\n" +
 	"\x03Set\x128\n" +
 	"\bdistinct\x18\x01 \x03(\v2\x1c.passgate.worker.v1.DistinctR\bdistinct\x125\n" +
-	"\afailure\x18\x02 \x01(\v2\x1b.passgate.worker.v1.FailureR\afailure\"\x9a\x01\n" +
+	"\afailure\x18\x02 \x01(\v2\x1b.passgate.worker.v1.FailureR\afailure\x122\n" +
+	"\x06memory\x18\x03 \x01(\v2\x1a.passgate.worker.v1.MemoryR\x06memory\"\xe6\x01\n" +
+	"\x06Memory\x12\x18\n" +
+	"\aguarded\x18\x01 \x01(\x05R\aguarded\x12\x1c\n" +
+	"\targuments\x18\x02 \x01(\x05R\targuments\x12\x1e\n" +
+	"\n" +
+	"concurrent\x18\x03 \x01(\x05R\n" +
+	"concurrent\x12\x14\n" +
+	"\x05again\x18\x04 \x01(\x05R\x05again\x127\n" +
+	"\x06faults\x18\x05 \x03(\v2\x1f.passgate.worker.v1.MemoryFaultR\x06faults\x125\n" +
+	"\afailure\x18\x06 \x01(\v2\x1b.passgate.worker.v1.FailureR\afailure\"{\n" +
+	"\vMemoryFault\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x1a\n" +
+	"\bargument\x18\x02 \x01(\x05R\bargument\x12\x12\n" +
+	"\x04byte\x18\x03 \x01(\x03R\x04byte\x12\x14\n" +
+	"\x05bytes\x18\x04 \x01(\x03R\x05bytes\x12\x12\n" +
+	"\x04text\x18\x05 \x01(\tR\x04text\"\x9a\x01\n" +
 	"\x05Hello\x12\x1a\n" +
 	"\bplatform\x18\x01 \x01(\tR\bplatform\x12)\n" +
 	"\x10platform_version\x18\x02 \x01(\tR\x0fplatformVersion\x12\x10\n" +
@@ -792,35 +1069,43 @@ func file_worker_proto_rawDescGZIP() []byte {
 	return file_worker_proto_rawDescData
 }
 
-var file_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_worker_proto_goTypes = []any{
-	(*Array)(nil),     // 0: passgate.worker.v1.Array
-	(*Arrays)(nil),    // 1: passgate.worker.v1.Arrays
-	(*Request)(nil),   // 2: passgate.worker.v1.Request
-	(*Transform)(nil), // 3: passgate.worker.v1.Transform
-	(*Failure)(nil),   // 4: passgate.worker.v1.Failure
-	(*Distinct)(nil),  // 5: passgate.worker.v1.Distinct
-	(*Set)(nil),       // 6: passgate.worker.v1.Set
-	(*Hello)(nil),     // 7: passgate.worker.v1.Hello
-	(*Response)(nil),  // 8: passgate.worker.v1.Response
-	nil,               // 9: passgate.worker.v1.Request.OptionsEntry
+	(*Array)(nil),       // 0: passgate.worker.v1.Array
+	(*Arrays)(nil),      // 1: passgate.worker.v1.Arrays
+	(*Request)(nil),     // 2: passgate.worker.v1.Request
+	(*Predecessor)(nil), // 3: passgate.worker.v1.Predecessor
+	(*Transform)(nil),   // 4: passgate.worker.v1.Transform
+	(*Failure)(nil),     // 5: passgate.worker.v1.Failure
+	(*Distinct)(nil),    // 6: passgate.worker.v1.Distinct
+	(*Set)(nil),         // 7: passgate.worker.v1.Set
+	(*Memory)(nil),      // 8: passgate.worker.v1.Memory
+	(*MemoryFault)(nil), // 9: passgate.worker.v1.MemoryFault
+	(*Hello)(nil),       // 10: passgate.worker.v1.Hello
+	(*Response)(nil),    // 11: passgate.worker.v1.Response
+	nil,                 // 12: passgate.worker.v1.Request.OptionsEntry
 }
 var file_worker_proto_depIdxs = []int32{
 	0,  // 0: passgate.worker.v1.Arrays.arrays:type_name -> passgate.worker.v1.Array
-	9,  // 1: passgate.worker.v1.Request.options:type_name -> passgate.worker.v1.Request.OptionsEntry
+	12, // 1: passgate.worker.v1.Request.options:type_name -> passgate.worker.v1.Request.OptionsEntry
 	1,  // 2: passgate.worker.v1.Request.inputs:type_name -> passgate.worker.v1.Arrays
-	3,  // 3: passgate.worker.v1.Request.transform:type_name -> passgate.worker.v1.Transform
-	0,  // 4: passgate.worker.v1.Distinct.outputs:type_name -> passgate.worker.v1.Array
-	5,  // 5: passgate.worker.v1.Set.distinct:type_name -> passgate.worker.v1.Distinct
-	4,  // 6: passgate.worker.v1.Set.failure:type_name -> passgate.worker.v1.Failure
-	7,  // 7: passgate.worker.v1.Response.hello:type_name -> passgate.worker.v1.Hello
-	4,  // 8: passgate.worker.v1.Response.failure:type_name -> passgate.worker.v1.Failure
-	6,  // 9: passgate.worker.v1.Response.sets:type_name -> passgate.worker.v1.Set
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	4,  // 3: passgate.worker.v1.Request.transform:type_name -> passgate.worker.v1.Transform
+	3,  // 4: passgate.worker.v1.Request.before:type_name -> passgate.worker.v1.Predecessor
+	1,  // 5: passgate.worker.v1.Predecessor.inputs:type_name -> passgate.worker.v1.Arrays
+	0,  // 6: passgate.worker.v1.Distinct.outputs:type_name -> passgate.worker.v1.Array
+	6,  // 7: passgate.worker.v1.Set.distinct:type_name -> passgate.worker.v1.Distinct
+	5,  // 8: passgate.worker.v1.Set.failure:type_name -> passgate.worker.v1.Failure
+	8,  // 9: passgate.worker.v1.Set.memory:type_name -> passgate.worker.v1.Memory
+	9,  // 10: passgate.worker.v1.Memory.faults:type_name -> passgate.worker.v1.MemoryFault
+	5,  // 11: passgate.worker.v1.Memory.failure:type_name -> passgate.worker.v1.Failure
+	10, // 12: passgate.worker.v1.Response.hello:type_name -> passgate.worker.v1.Hello
+	5,  // 13: passgate.worker.v1.Response.failure:type_name -> passgate.worker.v1.Failure
+	7,  // 14: passgate.worker.v1.Response.sets:type_name -> passgate.worker.v1.Set
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_worker_proto_init() }
@@ -834,7 +1119,7 @@ func file_worker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_worker_proto_rawDesc), len(file_worker_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
@@ -847,4 +1132,4 @@ func file_worker_proto_init() {
 	file_worker_proto_depIdxs = nil
 }
 
-// source sha256: 917b1782ee55c24498d6b74bfdd7f21a9ea78f4f29143a8a0b8df9c8d9478a9e
+// source sha256: ebc7383957e3a36dcbfeea8a34aab05c30d2e1673f893c47c580a9632c772422
