@@ -40,6 +40,10 @@ type Options struct {
 	Skip []hlo.Opcode
 }
 
+// inPlaceShare is the inverse share of programs without a focus that are built
+// around an update in place: what can go wrong there no pass shows.
+const inPlaceShare = 12
+
 // Program makes one program. Half of those that compare or clamp with constants
 // have inputs of their own, at and near these constants. The same r and options
 // make the same program. An error wraps program.ErrInvalid: a bug of ours.
@@ -50,6 +54,9 @@ func Program(name string, r *rand.Rand, o Options) (*fuzz.Case, error) {
 			return o.Patterns[r.IntN(len(o.Patterns))], true
 		case len(o.Focus) > 0:
 			return patterns.Draw(r, cmp.Or(o.Platform, patterns.CPU), o.Focus[r.IntN(len(o.Focus))])
+		case len(o.Skip) == 0 && r.IntN(inPlaceShare) == 0:
+			all := patterns.Family("in-place")
+			return all[r.IntN(len(all))], true
 		}
 		return patterns.Pattern{}, false
 	}

@@ -137,6 +137,12 @@ func matches(name, pass string) bool {
 	return strings.ReplaceAll(name, " ", "_") == strings.ReplaceAll(pass, " ", "_")
 }
 
+// Family are the patterns of a family that every build takes; none if there is
+// no such family.
+func Family(name string) []Pattern {
+	return slices.DeleteFunc(All(), func(p Pattern) bool { return !strings.HasPrefix(p.Name, name+"/") })
+}
+
 // Named is the pattern of a name.
 func Named(name string) (Pattern, error) {
 	all := slices.Concat(families...)

@@ -32,3 +32,14 @@ func TestPatternsAreValid(t *testing.T) {
 		}
 	}
 }
+
+// The programs that update memory in place are many, and none is lost by a
+// typing mistake in the family's name.
+func TestInPlaceFamily(t *testing.T) {
+	if n := len(patterns.Family("in-place")); n < 35 {
+		t.Errorf("%d patterns", n)
+	}
+	if n := len(patterns.Family("in")); n != 0 {
+		t.Errorf("%d patterns of no family", n)
+	}
+}
