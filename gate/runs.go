@@ -185,7 +185,7 @@ func joinNonEmpty(parts ...string) string {
 }
 
 // object makes a finding of what both sides say on one stream; nil if neither
-// has a objection of the class.
+// has an objection of the class.
 func (k *caseRun) object(class Class, a *asked, judged answer, sides [2][]objection) *observedFinding {
 	var first [2]*objection
 	for i, all := range sides {
