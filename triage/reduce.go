@@ -27,10 +27,12 @@ type Fails func(ctx context.Context, p Program) bool
 //
 // Kinds, in the order of what they save: make an inner instruction the root;
 // keep one element of a root tuple; replace an instruction by a parameter that
-// holds the value the reference saw there, by an operand, or by a constant;
-// inline a called computation; simplify a called computation the same way;
-// shrink a dimension everywhere; drop layouts, metadata and module attributes;
-// simplify input values.
+// holds the value the reference saw there, or by an operand, in called
+// computations by a constant; make one turn of a loop and one branch of a
+// conditional of it; inline a called computation; drop what a loop carries;
+// make an element type plainer and a dimension smaller, everywhere; put an
+// attribute on its default; drop layouts, metadata and module attributes; make
+// inputs and constants simpler.
 //
 // Delta debugging: Zeller and Hildebrandt, Simplifying and isolating
 // failure-inducing input, IEEE TSE 28(2), 2002.
@@ -44,8 +46,13 @@ func Reduce(ctx context.Context, p Program, fails Fails, probes int) Program {
 		r.cuts()
 		r.operands()
 		r.bodies()
+		r.unroll()
 		r.inline()
+		r.constants()
+		r.states()
+		r.types()
 		r.shapes()
+		r.attributes()
 		r.decoration()
 		r.values()
 		if r.done == before {
@@ -64,6 +71,7 @@ func CallsLibrary(m *hlo.Module) bool {
 // newReducer reduces p; cancel ends it when the probes are spent.
 func newReducer(ctx context.Context, cancel func(), p Program, fails Fails, probes int) *reducer {
 	r := &reducer{ctx: ctx, best: p, seen: map[string]bool{}}
+	r.seen[keyOf(p)] = true // a change that changes nothing is none
 	r.fails = func(ctx context.Context, p Program) bool {
 		if r.probes++; probes > 0 && r.probes > probes {
 			cancel()
@@ -93,10 +101,7 @@ func (r *reducer) try(p Program) bool {
 	if hlo.Verify(p.Module) != nil {
 		return false
 	}
-	key := p.Module.String()
-	for _, l := range p.Inputs {
-		key += "\n" + l.String()
-	}
+	key := keyOf(p)
 	if r.seen[key] {
 		return false
 	}
@@ -107,6 +112,14 @@ func (r *reducer) try(p Program) bool {
 	r.best = p
 	r.done++
 	return true
+}
+
+func keyOf(p Program) string {
+	key := p.Module.String()
+	for _, l := range p.Inputs {
+		key += "\n" + l.String()
+	}
+	return key
 }
 
 // edit clones the best program and changes the clone; change returns false to
@@ -239,12 +252,13 @@ func bypass(c *hlo.Computation, i, k int) bool {
 
 // inline puts the bodies of calls and fusions in place of the instruction.
 func (r *reducer) inline() {
-	for i := 0; i < len(r.best.Module.Entry.Instructions); i++ {
-		if op := r.best.Module.Entry.Instructions[i].Op; op != hlo.OpCall && op != hlo.OpFusion {
-			continue
+	r.eachInstruction(func(c, i int) {
+		if op := r.best.Module.Computations[c].Instructions[i].Op; op != hlo.OpCall && op != hlo.OpFusion {
+			return
 		}
 		r.edit(func(m *hlo.Module, _ *[]*hlo.Literal) bool {
-			in := m.Entry.Instructions[i]
+			comp := m.Computations[c]
+			in := comp.Instructions[i]
 			if len(in.Called) != 1 {
 				return false
 			}
@@ -265,11 +279,11 @@ func (r *reducer) inline() {
 				}
 				replaceUses(body, p, in.Operands[n])
 			}
-			m.Entry.Instructions = slices.Insert(m.Entry.Instructions, i, moved...)
-			replaceUses(m.Entry, in, root)
+			comp.Instructions = slices.Insert(comp.Instructions, i, moved...)
+			replaceUses(comp, in, root)
 			return true
 		})
-	}
+	})
 }
 
 func originals(m *hlo.Module, comps []*hlo.Computation) []*hlo.Computation {
@@ -309,52 +323,6 @@ func (r *reducer) decoration() {
 			}
 		}
 		m.EntryLayout = nil
-		return true
-	})
-}
-
-// values makes inputs simpler: all zero, all one, then halves of an array,
-// then single elements of small arrays.
-func (r *reducer) values() {
-	for n := 0; n < len(r.best.Inputs); n++ {
-		lit := r.best.Inputs[n]
-		if !lit.Shape.IsArray() {
-			continue
-		}
-		size := lit.Shape.Elems()
-		for _, v := range []int64{0, 1} {
-			if r.setRange(n, 0, size, v) {
-				break
-			}
-		}
-		for chunk := size / 2; chunk >= 1 && size/chunk <= 64; chunk /= 2 {
-			for at := int64(0); at < size; at += chunk {
-				r.setRange(n, at, min(at+chunk, size), 0)
-			}
-		}
-	}
-}
-
-// setRange sets elements [from, to) of input n to v, if that changes any.
-func (r *reducer) setRange(n int, from, to, v int64) bool {
-	return r.edit(func(_ *hlo.Module, inputs *[]*hlo.Literal) bool {
-		old := (*inputs)[n]
-		t := old.Shape.Type
-		lit := &hlo.Literal{Shape: old.Shape, Raw: slices.Clone(old.Raw), DynamicSizes: old.DynamicSizes}
-		for i := from; i < to; i++ {
-			switch {
-			case t.IsComplex():
-				lit.SetComplex(i, complex(float64(v), 0))
-			case t.IsFloat():
-				lit.SetFloat(i, float64(v))
-			default:
-				lit.SetInt(i, v)
-			}
-		}
-		if slices.Equal(old.Raw, lit.Raw) {
-			return false
-		}
-		(*inputs)[n] = lit
 		return true
 	})
 }

@@ -197,7 +197,18 @@ func (g *garden) step(i int, bad *hlo.Module, name string) (found, named bool) {
 		v, err := triage.ValidateRegions(g.ctx, before, after, g.args, eval.Options{Bounds: true}, "")
 		if err == nil && v.Standing == triage.Guilty {
 			at := v.Location.After.Name
+			if k != i {
+				fmt.Fprintf(g.out, "    accused instead: %s, %s\n", s.Key, at)
+			}
 			return k == i, k == i && (at == name || at == name+innerSuffix || v.Location.Before.Name == name)
+		}
+		if k == i {
+			if err != nil {
+				fmt.Fprintf(g.out, "    missed: %v\n", err)
+			} else {
+				fmt.Fprintf(g.out, "    missed: %s, %d regions, %d unknown, %d elements, %d undecided; %s\n", v.Standing, v.Regions, v.Unknown, v.Elements, v.Undecided, v.Detail)
+			}
+			return false, false // a later step that makes it good is no matter
 		}
 		before = after
 	}
@@ -211,6 +222,12 @@ func (g *garden) kernel(name, kind string) (found, named bool) {
 	c := planted{g.pool, name, kind}
 	r := triage.ReplayPieces(g.ctx, c, g.build, g.trail.Optimised, g.inputs, options, triage.ReplayLimits{Iterations: 2, Faults: 1, Timeout: 10 * time.Minute})
 	if len(r.Faults) == 0 {
+		for l, t := range r.Levels {
+			fmt.Fprintf(g.out, "    missed: %s: %d pieces, %d unsupported, %d elements judged, %d undecided\n", triage.PieceLevel(l), t.Pieces, t.Unsupported, t.Judged, t.Undecided)
+		}
+		for why, n := range r.Why {
+			fmt.Fprintf(g.out, "      %d times: %s\n", n, why)
+		}
 		return false, false
 	}
 	return true, r.Faults[0].Program.Module.Instruction(name) != nil
