@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/passgate/passgate/fuzz"
 	"github.com/passgate/passgate/hlo"
@@ -85,6 +86,9 @@ func (c *CutCounts) text() string {
 	if c == nil {
 		return ""
 	}
+	if c.Steps == 0 && len(c.Reasons) > 0 {
+		return "; " + strings.Join(c.Reasons, "; ")
+	}
 	s := fmt.Sprintf("; in pieces: %d of %d pass steps", c.JudgedSteps, c.Steps)
 	for _, l := range c.Levels[levelRegions:] {
 		if l.Pieces > 0 {
@@ -136,7 +140,7 @@ func (k *caseRun) cut(ctx context.Context, answers []answer, found []observedFin
 		return nil, nil
 	}
 	if n, limit := k.c.Module.NumInstructions(), k.run.cfg.CutLimit; limit > 0 && n > limit {
-		c.counts.Reasons = []string{fmt.Sprintf("not cut: more than %d instructions", limit)}
+		c.counts.Reasons = []string{k.c.Name + ": " + uncut(c.counts.Levels[levelProgram].UndecidedElements, n, limit)}
 		return nil, c.counts
 	}
 	trail, err := k.passTrail(ctx, k.run.cfg.Runner, head, k.c.Module, false)
@@ -149,6 +153,11 @@ func (k *caseRun) cut(ctx context.Context, answers []answer, found []observedFin
 		return nil, nil
 	}
 	return c.out, c.counts
+}
+
+// uncut says what a program that was left whole leaves open.
+func uncut(undecided int64, instructions, limit int) string {
+	return fmt.Sprintf("not judged: %d elements; a program of %d instructions, more than %d, is cut with --cut-limit 0", undecided, instructions, limit)
 }
 
 // guiltyRegion is a step that changed the meaning of a region.
