@@ -17,8 +17,10 @@ import (
 // CutCounts says how programs that could not be judged as a whole were judged
 // in pieces, on the values that the pieces really see.
 type CutCounts struct {
-	// Cases counts the programs; 1 in a case's own counts.
+	// Cases counts the programs; 1 in a case's own counts. Whole of them were left
+	// whole, since they have more instructions than the limit.
 	Cases int `json:"cases"`
+	Whole int `json:"whole,omitempty"`
 	// Steps are the pass steps of head that changed a program. JudgedSteps of
 	// them were judged by what they changed, the others could not be.
 	Steps       int `json:"steps"`
@@ -57,6 +59,9 @@ const (
 
 var cutLevels = []string{"program", "regions", triage.Computations.String(), triage.Fusions.String(), triage.Operations.String()}
 
+// InPieces is the number of programs that were judged in pieces.
+func (c *CutCounts) InPieces() int { return c.Cases - c.Whole }
+
 func newCutCounts() *CutCounts {
 	c := &CutCounts{Cases: 1, Levels: make([]LevelCounts, len(cutLevels))}
 	for i := range c.Levels {
@@ -67,6 +72,7 @@ func newCutCounts() *CutCounts {
 
 func (c *CutCounts) add(o *CutCounts) {
 	c.Cases += o.Cases
+	c.Whole += o.Whole
 	c.Steps += o.Steps
 	c.JudgedSteps += o.JudgedSteps
 	for i, l := range o.Levels {
@@ -140,6 +146,7 @@ func (k *caseRun) cut(ctx context.Context, answers []answer, found []observedFin
 		return nil, nil
 	}
 	if n, limit := k.c.Module.NumInstructions(), k.run.cfg.CutLimit; limit > 0 && n > limit {
+		c.counts.Whole = 1
 		c.counts.Reasons = []string{k.c.Name + ": " + uncut(c.counts.Levels[levelProgram].UndecidedElements, n, limit)}
 		return nil, c.counts
 	}
@@ -157,7 +164,7 @@ func (k *caseRun) cut(ctx context.Context, answers []answer, found []observedFin
 
 // uncut says what a program that was left whole leaves open.
 func uncut(undecided int64, instructions, limit int) string {
-	return fmt.Sprintf("not judged: %d elements; a program of %d instructions, more than %d, is cut with --cut-limit 0", undecided, instructions, limit)
+	return fmt.Sprintf("%d undecided elements; a program of %d instructions, more than %d, is cut with --cut-limit 0", undecided, instructions, limit)
 }
 
 // guiltyRegion is a step that changed the meaning of a region.

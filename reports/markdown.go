@@ -345,8 +345,11 @@ func nullWord(r *gate.Result) string {
 // cutMarkdown says how far programs that leave too much open as a whole were
 // judged in pieces: a row per level.
 func cutMarkdown(c *gate.CutCounts) string {
+	if c.InPieces() == 0 {
+		return ""
+	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "Judged in pieces, on the values that the pieces see, because the whole leaves too much open: %s; %d of %d pass steps by what they changed.\n\n", many(c.Cases, "program"), c.JudgedSteps, c.Steps)
+	fmt.Fprintf(&b, "Judged in pieces, on the values that the pieces see, because the whole leaves too much open: %s; %d of %d pass steps by what they changed.\n\n", many(c.InPieces(), "program"), c.JudgedSteps, c.Steps)
 	b.WriteString("| level | pieces | elements judged | of them with wide bounds | undecided | wrong | pieces unsupported |\n|---|---|---|---|---|---|---|\n")
 	for _, l := range c.Levels {
 		fmt.Fprintf(&b, "| %s | %d | %d | %d | %d | %d | %d |\n", short(l.Level, 40), l.Pieces, l.JudgedElements, l.WideElements, l.UndecidedElements, l.WrongElements, l.Unsupported)

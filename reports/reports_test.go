@@ -408,3 +408,23 @@ func TestUnknownFormat(t *testing.T) {
 		t.Error("no error")
 	}
 }
+
+// A program that was left whole is said to be not judged, and is not counted
+// among those judged in pieces.
+func TestProgramsLeftWholeAreSaid(t *testing.T) {
+	r := &gate.Result{Cut: &gate.CutCounts{Cases: 3, Whole: 3}}
+	summary := func() string {
+		out, err := reports.Render("summary", r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(out)
+	}
+	if s := summary(); !strings.Contains(s, "3 programs with undecided elements too large") || strings.Contains(s, "Judged in pieces") {
+		t.Errorf("summary:\n%s", s)
+	}
+	r.Cut.Cases = 4
+	if s := summary(); !strings.Contains(s, "leaves too much open: 1 program;") {
+		t.Errorf("summary:\n%s", s)
+	}
+}

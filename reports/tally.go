@@ -146,6 +146,9 @@ func untested(r *gate.Result) []string {
 	say(int64(t.PassesOnly), "%s not executed: only the pass steps were judged", many(t.PassesOnly, "case"))
 	say(int64(t.SkippedStreams), "%s too long for the reference", many(t.SkippedStreams, "input stream"))
 	say(t.UndecidedElements, "%d output elements have no legal set (undecided); base and head differ on %d of them", t.UndecidedElements, t.UndecidedDiffering)
+	if r.Cut != nil {
+		say(int64(r.Cut.Whole), "%s with undecided elements too large to be judged in pieces (--cut-limit 0 judges them, minutes each)", many(r.Cut.Whole, "program"))
+	}
 	var silent []string
 	for _, p := range r.Passes {
 		if p.Fired == 0 {

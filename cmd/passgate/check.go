@@ -230,7 +230,7 @@ func printCut(w io.Writer, c *gate.CutCounts) {
 	if c == nil {
 		return
 	}
-	fmt.Fprintf(w, "judged in pieces: %d programs; %d of %d pass steps by what they changed\n", c.Cases, c.JudgedSteps, c.Steps)
+	fmt.Fprintf(w, "judged in pieces: %d programs; %d of %d pass steps by what they changed\n", c.InPieces(), c.JudgedSteps, c.Steps)
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	for _, l := range c.Levels {
 		fmt.Fprintf(t, "  %s\t%d pieces\t%d elements judged\t%d with wide bounds\t%d undecided\t%d wrong\t%d pieces unsupported\n",
