@@ -68,7 +68,7 @@ func holds(m *hlo.Module, ok func(*hlo.Instruction) bool) bool {
 // unexamined runs a request whose process did not survive without the
 // examination. If it does then, the examination found something.
 func (e executor) unexamined(ctx context.Context, r worker.Request, bad worker.Outcome) ([]side, []string) {
-	r.CheckMemory = false
+	r.CheckMemory, r.DumpDir = false, "" // the first run has left its dumps
 	sides, dropped := e.execute(ctx, r)
 	if slices.ContainsFunc(sides, side.broke) {
 		return sides, dropped
