@@ -9,6 +9,7 @@ import (
 	"github.com/passgate/passgate/fuzz"
 	"github.com/passgate/passgate/gate"
 	"github.com/passgate/passgate/swarm/checkout"
+	"github.com/passgate/passgate/swarm/operation"
 	"github.com/passgate/passgate/swarm/provider"
 	"github.com/passgate/passgate/xla/builds"
 )
@@ -89,6 +90,18 @@ func (l *ledger) get(id string) *Record {
 		return l.records[i]
 	}
 	return nil
+}
+
+// describe says what a finding is, "" if there is none with that id.
+func (l *ledger) describe(id string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range l.records {
+		if r.ID == id {
+			return operation.Describe(r.Finding)
+		}
+	}
+	return ""
 }
 
 // list is one line per finding.

@@ -381,15 +381,15 @@ func (s *swarm) work(ctx context.Context, t *task) error {
 		if s.cfg.Diff != "" {
 			prompt += "\nThe change:\n" + mark.data("the diff", operation.Shorten(s.cfg.Diff, 32<<10))
 		}
-		return converse(ctx, s, t, s.tools(nil, s.gate), mark, prompt, func(ctx context.Context, out Stress) error { return s.checkStress(ctx, t, out) })
+		return converse(ctx, s, t, s.tools(s.gate), mark, prompt, func(ctx context.Context, out Stress) error { return s.checkStress(ctx, t, out) })
 	case Reproducer:
-		return converse(ctx, s, t, s.tools(nil, s.gate), mark, "The report:\n"+mark.data("a report", operation.Shorten(t.report, 48<<10)),
+		return converse(ctx, s, t, s.tools(s.gate), mark, "The report:\n"+mark.data("a report", operation.Shorten(t.report, 48<<10)),
 			func(ctx context.Context, out Reproduction) error { return s.checkReproduction(ctx, t, out) })
 	case Analyst:
-		return converse(ctx, s, t, s.tools(t.record, s.gate), mark, "The finding:\n"+s.about(mark, t.record)+"\nOther findings:\n"+mark.data("the gate", s.ledger.list()),
+		return converse(ctx, s, t, s.tools(s.gate), mark, "The finding:\n"+s.about(mark, t.record)+"\nOther findings:\n"+mark.data("the gate", s.ledger.list()),
 			func(ctx context.Context, out Explanation) error { return s.checkExplanation(ctx, t, out) })
 	case Fixer:
-		return converse(ctx, s, t, s.tools(t.record, s.gate), mark, "The finding:\n"+s.about(mark, t.record),
+		return converse(ctx, s, t, s.tools(s.gate), mark, "The finding:\n"+s.about(mark, t.record),
 			func(ctx context.Context, out Fix) error { return s.checkFix(ctx, t, out) })
 	case Reviewer:
 		g, prompt := s.gate, "To refute: that the program below shows a fault and that no smaller one does.\n"
@@ -400,7 +400,7 @@ func (s *swarm) work(ctx context.Context, t *task) error {
 			g = s.gate.WithHead(t.record.Patch.build)
 			prompt = "To refute: that this patch mends the finding below and breaks nothing. The tools' head is the fixed build.\n" + mark.data("a fixer", t.record.Patch.Diff) + "\n"
 		}
-		return converse(ctx, s, t, s.tools(t.record, g), mark, prompt+s.about(mark, t.record), func(ctx context.Context, out Review) error { return s.checkReview(ctx, t, out) })
+		return converse(ctx, s, t, s.tools(g), mark, prompt+s.about(mark, t.record), func(ctx context.Context, out Review) error { return s.checkReview(ctx, t, out) })
 	}
 	return fmt.Errorf("no role %q", t.role)
 }

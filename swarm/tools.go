@@ -8,8 +8,8 @@ import (
 )
 
 // tools are what an agent may do, whatever its role: operations of the gate, and
-// reading below one root. rec is the finding that it works on, nil if none.
-func (s *swarm) tools(rec *Record, g *operation.Gate) []boundTool {
+// reading below one root. g's head is what they judge.
+func (s *swarm) tools(g *operation.Gate) []boundTool {
 	type contains struct {
 		Contains string `json:"contains" jsonschema:"part of a name, class or summary"`
 	}
@@ -82,11 +82,11 @@ func (s *swarm) tools(rec *Record, g *operation.Gate) []boundTool {
 		}),
 		bind("findings", "The findings of this swarm.", func(_ context.Context, _ none) (string, error) { return s.ledger.list(), nil }),
 		bind("finding", "One finding with its smallest program.", func(_ context.Context, in id) (string, error) {
-			r := s.ledger.get(in.ID)
-			if r == nil {
+			text := s.ledger.describe(in.ID)
+			if text == "" {
 				return "", refusef("no finding has the id %q", in.ID)
 			}
-			return operation.Describe(r.Finding), nil
+			return text, nil
 		}),
 	}
 	if s.root == nil {

@@ -54,9 +54,22 @@ func (f changeFlags) changes(a *app) (changes []passes.Change, ok bool, err erro
 	return changes, true, nil
 }
 
-// gitDiff asks git what lies between the two revisions. The revisions come
-// from the command line and are kept from being options or paths.
+// gitDiff asks git what lies between the two revisions.
 func (f changeFlags) gitDiff(a *app) ([]passes.Change, error) {
+	out, err := f.diffText(a)
+	if err != nil {
+		return nil, err
+	}
+	changes, err := passes.ParseDiff(f.From+".."+f.To, bytes.NewReader(out))
+	if err != nil {
+		return nil, &usageError{err}
+	}
+	return changes, nil
+}
+
+// diffText is the diff between the two revisions, which come from the command
+// line and are kept from being options or paths.
+func (f changeFlags) diffText(a *app) ([]byte, error) {
 	if f.Checkout == "" {
 		return nil, usagef("--from %s: want --checkout DIR, the checkout that has the revision", f.From)
 	}
@@ -79,9 +92,5 @@ func (f changeFlags) gitDiff(a *app) ([]passes.Change, error) {
 	case len(out) == 0:
 		return nil, usagef("git diff %s %s in %s: the revisions are the same", f.From, f.To, f.Checkout)
 	}
-	changes, err := passes.ParseDiff(f.From+".."+f.To, bytes.NewReader(out))
-	if err != nil {
-		return nil, &usageError{err}
-	}
-	return changes, nil
+	return out, nil
 }

@@ -150,13 +150,17 @@ func (a *app) swarm(f *swarmFlags, fix *fixFlags, names, reports, files []string
 		return err
 	}
 	cfg.Focus, cfg.Passes = aim.focus, aim.changes.Focus
-	if f.Diff != "" {
-		data, err := readFile(f.Diff)
-		if err != nil {
-			return err
-		}
-		cfg.Diff = string(data)
+	var diff []byte
+	switch {
+	case f.Diff != "":
+		diff, err = readFile(f.Diff)
+	case f.From != "":
+		diff, err = f.diffText(a)
 	}
+	if err != nil {
+		return err
+	}
+	cfg.Diff = string(diff)
 	for _, name := range reports {
 		data, err := readFile(name)
 		if err != nil {
