@@ -82,7 +82,7 @@ func planted(t *testing.T) (*operation.Gate, *builds.Build) {
 
 // TestPlanted: a mistake planted in a pass of a real build is exposed by a
 // stressor, explained after wrong claims, and fixed after wrong patches; a
-// reviewer's counterexample takes an accepted patch back.
+// reviewer's unfounded objections take nothing back.
 func TestPlanted(t *testing.T) {
 	g, good := planted(t)
 	dir := t.TempDir()
