@@ -17,11 +17,7 @@ import (
 // is read twice two values. What stays is what the fault needs. It asks
 // fails at most probes times.
 func Plainest(ctx context.Context, p Program, fails Fails, probes int) Program {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	r := newReducer(ctx, cancel, p, fails, probes)
-	for r.ctx.Err() == nil {
-		before := r.done
+	return newReducer(ctx, p, fails, probes).run(func(r *reducer) {
 		r.inputs()
 		r.roots()
 		r.cuts()
@@ -32,11 +28,7 @@ func Plainest(ctx context.Context, p Program, fails Fails, probes int) Program {
 		r.flat()
 		r.words()
 		r.apart()
-		if r.done == before {
-			break
-		}
-	}
-	return r.best
+	})
 }
 
 // plainTypes are element types, the plainest first.

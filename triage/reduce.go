@@ -37,11 +37,7 @@ type Fails func(ctx context.Context, p Program) bool
 // Delta debugging: Zeller and Hildebrandt, Simplifying and isolating
 // failure-inducing input, IEEE TSE 28(2), 2002.
 func Reduce(ctx context.Context, p Program, fails Fails, probes int) Program {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	r := newReducer(ctx, cancel, p, fails, probes)
-	for r.ctx.Err() == nil {
-		before := r.done
+	return newReducer(ctx, p, fails, probes).run(func(r *reducer) {
 		r.roots()
 		r.cuts()
 		r.operands()
@@ -55,6 +51,16 @@ func Reduce(ctx context.Context, p Program, fails Fails, probes int) Program {
 		r.attributes()
 		r.decoration()
 		r.values()
+	})
+}
+
+// run repeats a round of changes until one changes nothing, or the probes are
+// spent, and returns the best program.
+func (r *reducer) run(round func(*reducer)) Program {
+	defer r.cancel()
+	for r.ctx.Err() == nil {
+		before := r.done
+		round(r)
 		if r.done == before {
 			break
 		}
@@ -68,13 +74,14 @@ func CallsLibrary(m *hlo.Module) bool {
 	return slices.ContainsFunc(m.Computations, func(c *hlo.Computation) bool { return slices.ContainsFunc(c.Instructions, library) })
 }
 
-// newReducer reduces p; cancel ends it when the probes are spent.
-func newReducer(ctx context.Context, cancel func(), p Program, fails Fails, probes int) *reducer {
-	r := &reducer{ctx: ctx, best: p, seen: map[string]bool{}}
+// newReducer reduces p, once; its context ends when the probes are spent.
+func newReducer(ctx context.Context, p Program, fails Fails, probes int) *reducer {
+	r := &reducer{best: p, seen: map[string]bool{}}
+	r.ctx, r.cancel = context.WithCancel(ctx)
 	r.seen[keyOf(p)] = true // a change that changes nothing is none
 	r.fails = func(ctx context.Context, p Program) bool {
 		if r.probes++; probes > 0 && r.probes > probes {
-			cancel()
+			r.cancel()
 			return false
 		}
 		return fails(ctx, p)
@@ -84,6 +91,7 @@ func newReducer(ctx context.Context, cancel func(), p Program, fails Fails, prob
 
 type reducer struct {
 	ctx    context.Context
+	cancel func()
 	fails  Fails
 	best   Program
 	seen   map[string]bool // programs already tried
