@@ -4,7 +4,7 @@
 // The registry is passes.tsv (every concrete pass class of XLA: files, name,
 // opcodes that it looks at, pipelines that run it) and tpu-pipeline.tsv (the
 // pass runs of one compilation by libtpu). includes.tsv says which passes
-// include which headers; `go run ./passes/gen` rebuilds it from a checkout.
+// include which headers. `go run ./passes/gen` rebuilds both from a checkout.
 package passes
 
 import (
@@ -141,4 +141,13 @@ func TPUPipeline() []TPURun {
 		}
 	}
 	return out
+}
+
+// Table is passes.tsv as it is embedded.
+func Table() string {
+	text, err := tables.ReadFile("passes.tsv")
+	if err != nil {
+		panic(err) // embedded
+	}
+	return string(text)
 }
