@@ -46,13 +46,14 @@ type app struct {
 
 // commands is the command line.
 type commands struct {
-	Check  checkCmd  `cmd:"" help:"The gate: base against head on a set of cases."`
-	Fuzz   fuzzCmd   `cmd:"" help:"Explore for programs that builds get wrong, without a gate."`
-	Replay replayCmd `cmd:"" help:"Run cases on builds and print the outputs next to the reference."`
-	Bisect bisectCmd `cmd:"" help:"Name the guilty pass step and instruction of what a build gets wrong."`
-	Reduce reduceCmd `cmd:"" help:"Find the smallest program that shows the difference between two builds."`
-	Eval   evalCmd   `cmd:"" help:"Run cases on the reference interpreter alone."`
-	HLO    struct {
+	Check          checkCmd          `cmd:"" help:"The gate: base against head on a set of cases."`
+	Fuzz           fuzzCmd           `cmd:"" help:"Explore for programs that builds get wrong, without a gate."`
+	Replay         replayCmd         `cmd:"" help:"Run cases on builds and print the outputs next to the reference."`
+	Bisect         bisectCmd         `cmd:"" help:"Name the guilty pass step and instruction of what a build gets wrong."`
+	BisectVersions bisectVersionsCmd `cmd:"" name:"bisect-versions" help:"Find the version of a build in which a case began to go wrong, or stopped to."`
+	Reduce         reduceCmd         `cmd:"" help:"Find the smallest program that shows the difference between two builds."`
+	Eval           evalCmd           `cmd:"" help:"Run cases on the reference interpreter alone."`
+	HLO            struct {
 		Verify verifyCmd `cmd:"" help:"Parse and verify modules."`
 		Print  printCmd  `cmd:"" help:"Parse modules and print them."`
 	} `cmd:"" name:"hlo" help:"Parser, verifier and printer of HLO."`

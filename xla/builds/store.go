@@ -318,6 +318,15 @@ func (s *Store) fetchWheel(ctx context.Context, spec Spec, dist, version string,
 // manylinux glibc minors whose wheels are asked for; glibc is backwards compatible, so all up to a current one.
 var glibcMinors = []int{5, 12, 17, 24, 26, 27, 28, 31, 34, 35, 36, 38, 39}
 
+// platforms are pip's options for wheels that run here.
+func platforms() []string {
+	var argv []string
+	for _, minor := range slices.Backward(glibcMinors) {
+		argv = append(argv, "--platform", "manylinux_2_"+strconv.Itoa(minor)+"_x86_64")
+	}
+	return append(argv, "--platform", "manylinux2014_x86_64", "--platform", "manylinux2010_x86_64", "--platform", "linux_x86_64")
+}
+
 var downloadSize = regexp.MustCompile(`\(([0-9.]+) (kB|MB|GB)\)`)
 
 // download lets the machine's pip put one wheel into dir and returns its path.
@@ -346,11 +355,7 @@ func (s *Store) pip(ctx context.Context, spec Spec, dist, version string, flags 
 	argv := []string{"python3", "-m", "pip", "--disable-pip-version-check", "--no-input", "download", "--no-deps", "--only-binary=:all:",
 		"--progress-bar", "off", "--dest", wheels}
 	argv = append(argv, flags...)
-	for _, minor := range slices.Backward(glibcMinors) {
-		argv = append(argv, "--platform", "manylinux_2_"+strconv.Itoa(minor)+"_x86_64")
-	}
-	argv = append(argv, "--platform", "manylinux2014_x86_64", "--platform", "manylinux2010_x86_64", "--platform", "linux_x86_64")
-	argv = append(argv, dist+"=="+version)
+	argv = append(append(argv, platforms()...), dist+"=="+version)
 
 	what := "download " + dist + "==" + version
 	s.report(Event{Spec: spec.Text, What: what})
