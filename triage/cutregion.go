@@ -393,8 +393,14 @@ func (j *regionJudge) judge(before, after *hlo.Computation) *regionFault {
 	}
 	if v == nil && fault != nil {
 		for _, a := range after.Instructions {
-			if whole[a] && p.of[a] != nil && !j.speaksFor(p, a) {
+			if !whole[a] || p.of[a] == nil {
+				continue
+			}
+			switch standing, why := j.speaksFor(p, a); standing {
+			case Guilty:
 				v = fault
+			case Unknown:
+				j.step.add(regionTally{why: why})
 			}
 		}
 	}
@@ -542,13 +548,22 @@ func (j *regionJudge) settle(p *pairing, whole map[*hlo.Instruction]bool) *regio
 	return nil
 }
 
-// speaksFor reports whether a loop or conditional whose bodies differ was judged
-// as a whole and means the same.
-func (j *regionJudge) speaksFor(p *pairing, a *hlo.Instruction) bool {
+// speaksFor says what a loop or conditional is as a whole whose bodies differ:
+// Same if that is made good, Guilty if it is not, and Unknown, with a reason, if
+// it cannot be told.
+func (j *regionJudge) speaksFor(p *pairing, a *hlo.Instruction) (Standing, string) {
 	r := j.region(p, component{outputs: []regionOutput{{p.of[a], a}}}, first(j.values[p.before]), nil)
 	r.tainted = true
 	bad, tally, why := j.compare(&r)
-	return why == "" && len(bad) == 0 && tally[0].Undecided < tally[0].Elements
+	switch {
+	case why != "" || len(bad) > 0:
+		return Guilty, ""
+	case tally[0].Undecided == tally[0].ByRule:
+		return Same, ""
+	case j.wanders(&r, 0):
+		return Guilty, ""
+	}
+	return Unknown, fmt.Sprintf("the bodies of %%%s differ, but nothing can be said of the whole", a.Name)
 }
 
 // component is a connected piece of what changed.
@@ -839,11 +854,9 @@ func (j *regionJudge) compare(r *Region) (bad []*regionFault, tally []Step, why 
 	if err != nil {
 		return nil, nil, err.Error()
 	}
+	var open *paths
 	for o := range r.outputs {
-		vb, va := before, after
-		if len(r.outputs) > 1 {
-			vb, va = before.Elements[o], after.Elements[o]
-		}
+		vb, va := r.output(before, o), r.output(after, o)
 		s := Step{Standing: Same, Rule: j.rule}
 		compare(&s, 0, vb, va, vb)
 		if s.Standing == Unknown {
@@ -853,6 +866,12 @@ func (j *regionJudge) compare(r *Region) (bad []*regionFault, tally []Step, why 
 			// The legal sets meet, or tell nothing, behind a pair whose sets did
 			// not: the reals decide whether it was made good.
 			r.drifted(&s, vb, va)
+		}
+		if s.Standing == Same && s.Undecided > s.ByRule {
+			if open == nil {
+				open = j.paths(r, 1)
+			}
+			open.decide(&s, o, vb, va)
 		}
 		if s.Standing == Guilty {
 			if r.Made { // values that depend on each other were made up apart

@@ -190,3 +190,115 @@ func TestCountPieces(t *testing.T) {
 		}
 	}
 }
+
+// chooser is a program that compares and selects inside what a pass step changes:
+// nothing is decided by legal sets behind an uncertain comparison.
+func chooser(body string) string {
+	return "HloModule chooser\n\nENTRY e {\n  x = f32[4] parameter(0)\n  c = f32[] constant(0.1)\n  cs = f32[4] broadcast(c), dimensions={}\n  t = f32[] constant(3)\n  ts = f32[4] broadcast(t), dimensions={}\n" + body + "}\n"
+}
+
+// wide are n turns of 37*x - 36*x, which cost legal sets two digits each and
+// executions next to nothing.
+func wide(prefix string, n int) string {
+	s := "  c37 = f32[] constant(37)\n  c37s = f32[4] broadcast(c37), dimensions={}\n  c36 = f32[] constant(36)\n  c36s = f32[4] broadcast(c36), dimensions={}\n"
+	for i := range n {
+		from := "x"
+		if i > 0 {
+			from = fmt.Sprintf("%s%d", prefix, i-1)
+		}
+		a, b := from, "c37s"
+		if i == 0 && prefix == "b" {
+			a, b = b, a
+		}
+		s += fmt.Sprintf("  %s37_%d = f32[4] multiply(%s, %s)\n  %s36_%d = f32[4] multiply(%s, c36s)\n  %s%d = f32[4] subtract(%s37_%d, %s36_%d)\n", prefix, i, a, b, prefix, i, from, prefix, i, prefix, i, prefix, i)
+	}
+	return s
+}
+
+// tripled is a loop whose condition is on a float of which legal sets soon know
+// nothing.
+func tripled(next string) string {
+	return `HloModule tripled
+
+body {
+  s = (f32[], f32[4]) parameter(0)
+  i = f32[] get-tuple-element(s), index=0
+  v = f32[4] get-tuple-element(s), index=1
+  step = f32[] constant(0.1)
+  c37 = f32[] constant(37)
+  c36 = f32[] constant(36)
+  i37 = f32[] multiply(i, c37)
+  i36 = f32[] multiply(i, c36)
+  again = f32[] subtract(i37, i36)
+  j = f32[] add(again, step)
+  ` + next + `
+  ROOT t = (f32[], f32[4]) tuple(j, n)
+}
+
+cond {
+  s = (f32[], f32[4]) parameter(0)
+  i = f32[] get-tuple-element(s), index=0
+  k = f32[] constant(0.75)
+  ROOT lt = pred[] compare(i, k), direction=LT
+}
+
+ENTRY e {
+  v0 = f32[4] parameter(0)
+  zero = f32[] constant(0)
+  one = f32[] constant(1)
+  start = f32[] multiply(zero, one)
+  init = (f32[], f32[4]) tuple(start, v0)
+  loop = (f32[], f32[4]) while(init), condition=cond, body=body
+  ROOT r = f32[4] get-tuple-element(loop), index=1
+}
+`
+}
+
+// TestRegionPaths: what legal sets leave undecided inside a region is judged
+// along paths, and stays undecided where these meet a discontinuity.
+func TestRegionPaths(t *testing.T) {
+	const tie = "  a = f32[4] divide(x, ts)\n  b = f32[4] multiply(a, ts)\n"
+	for _, tc := range []struct {
+		name          string
+		before, after string
+		standing      Standing
+		undecided     bool
+		at            string
+	}{
+		{name: "the same choice", standing: Same,
+			before: chooser(wide("a", 7) + "  d = f32[4] add(a6, cs)\n  ROOT r = f32[4] floor(d)\n"),
+			after:  chooser(wide("b", 7) + "  d = f32[4] add(b6, cs)\n  ROOT r = f32[4] floor(d)\n")},
+		{name: "another choice", standing: Guilty, at: "r",
+			before: chooser(wide("a", 7) + "  d = f32[4] add(a6, cs)\n  ROOT r = f32[4] floor(d)\n"),
+			after:  chooser(wide("b", 7) + "  d = f32[4] add(b6, cs)\n  ROOT r = f32[4] ceil(d)\n")},
+		{name: "loop on a float, the same", standing: Same,
+			before: tripled("n = f32[4] multiply(v, v)"), after: tripled("a = f32[4] abs(v)\n  n = f32[4] multiply(a, a)")},
+		{name: "loop on a float, another value", standing: Guilty, at: "n",
+			before: tripled("n = f32[4] multiply(v, v)"), after: tripled("n = f32[4] add(v, v)")},
+		{name: "a tie", standing: Same, undecided: true,
+			before: chooser(tie + "  ROOT r = pred[4] compare(b, x), direction=EQ\n"),
+			after:  chooser("  no = pred[] constant(false)\n  ROOT r = pred[4] broadcast(no), dimensions={}\n")},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			before, after := parseText(t, tc.before), parseText(t, tc.after)
+			args := someArgs(before)
+			if tc.undecided {
+				l := hlo.NewLiteral(hlo.ArrayShape(hlo.F32, 4))
+				for i := range int64(4) {
+					l.SetFloat(i, float64(float32(0.1))*float64(i+1))
+				}
+				args = []*eval.Value{eval.FromLiteral(l)}
+			}
+			s, err := ValidateRegions(t.Context(), before, after, args, eval.Options{Bounds: true}, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s.Standing != tc.standing || (s.Undecided > 0) != tc.undecided || s.Regions == 0 {
+				t.Fatalf("%s, %d regions, %d of %d undecided (%s); want %s, undecided %v: %+v", s.Standing, s.Regions, s.Undecided, s.Elements, s.Detail, tc.standing, tc.undecided, s.Where)
+			}
+			if tc.at != "" && s.Location.After.Name != tc.at {
+				t.Errorf("at %s, want %s", s.Location.After.Name, tc.at)
+			}
+		})
+	}
+}

@@ -34,6 +34,9 @@ type Options struct {
 	// Trace, if not nil, is called with every executed instruction outside
 	// scalar computations and its value, which must not be changed.
 	Trace func(in *hlo.Instruction, v *Value)
+	// Settle, if not nil, gives the value with which a run goes on behind such an
+	// instruction; v itself must not be changed. Trace sees what it gives.
+	Settle func(in *hlo.Instruction, v *Value) *Value
 }
 
 // Unsupported says that an instruction has no value that this interpreter can
@@ -236,6 +239,9 @@ func (e *Evaluator) call(c *hlo.Computation, args []*Value) (*Value, error) {
 		v, err := e.instruction(in, operands, args)
 		if err != nil {
 			return nil, err
+		}
+		if e.opts.Settle != nil {
+			v = e.opts.Settle(in, v)
 		}
 		slots[i] = v
 		for _, s := range p.release[i] {

@@ -5,8 +5,10 @@
 //
 //	go run ./tools/plant --build jax-0.11.2 --count 6 CASE...
 //
-// A planted operation that changes no result of the program, or its own by less
-// than 1/1000, is not counted.
+// An operation counts as planted if it changes a result of the program, and if
+// nothing that the right operation may give there is legal for the wrong one:
+// the legal sets of the two, on the values that they see first, do not meet on
+// some element. Other places are passed over, and counted.
 // Kinds: logic (another operation), precision (rounded to bf16), element (one
 // element of the result is another).
 package main
@@ -17,10 +19,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"math"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/signal"
+	"slices"
 	"time"
 
 	"github.com/passgate/passgate/fuzz"
@@ -140,6 +143,7 @@ func (g *garden) grow(file string) error {
 // plant plants count operations, two after pass steps for one in a kernel.
 func (g *garden) plant(count int) {
 	found, named, planted := 0, 0, 0
+	passed := map[string]int{}
 	var slowest float64
 	for try := 0; planted < count && try < 10*count && g.ctx.Err() == nil; try++ {
 		kind := kinds[planted%len(kinds)]
@@ -147,7 +151,8 @@ func (g *garden) plant(count int) {
 		var start time.Time
 		if planted%3 == 2 {
 			bad, name := mutate(g.trail.Optimised, g.rnd, kind)
-			if bad == nil || !g.matters(g.trail.Optimised, bad, name) {
+			if why := g.passOver(g.trail.Optimised, bad, name, kind); why != "" {
+				passed[why]++
 				continue
 			}
 			start = g.now()
@@ -160,7 +165,8 @@ func (g *garden) plant(count int) {
 				continue
 			}
 			bad, name := mutate(s.Module, g.rnd, kind)
-			if bad == nil || !g.matters(s.Module, bad, name) {
+			if why := g.passOver(s.Module, bad, name, kind); why != "" {
+				passed[why]++
 				continue
 			}
 			start = g.now()
@@ -177,6 +183,9 @@ func (g *garden) plant(count int) {
 			named++
 		}
 		fmt.Fprintf(g.out, "  %-9s %s: found %v, named %v, %.1fs\n", kind, where, ok, hit, seconds)
+	}
+	for _, why := range slices.Sorted(maps.Keys(passed)) {
+		fmt.Fprintf(g.out, "  passed over: %d %s\n", passed[why], why)
 	}
 	fmt.Fprintf(g.out, "  %d planted, %d found, %d named, slowest %.1fs\n", planted, found, named, slowest)
 }
@@ -233,37 +242,62 @@ func (g *garden) kernel(name, kind string) (found, named bool) {
 	return true, r.Faults[0].Program.Module.Instruction(name) != nil
 }
 
-// matters reports whether a planted operation changes the program's result, and
-// by more than rounding where it is first computed.
-func (g *garden) matters(good, bad *hlo.Module, name string) bool {
-	a, at := g.first(good, name)
-	b, bt := g.first(bad, name)
-	return a != nil && b != nil && !equal(a, b) && at != nil && bt != nil && apart(at, bt)
+// passOver says why a planted operation is none; "" if it is one.
+func (g *garden) passOver(good, bad *hlo.Module, name, kind string) string {
+	if bad == nil {
+		return "without a place"
+	}
+	result, seen := g.first(good, name)
+	other, _ := g.first(bad, name)
+	switch {
+	case result == nil || other == nil:
+		return "in a program that cannot be evaluated"
+	case equal(result, other):
+		return "of no effect on the result"
+	case seen == nil || !g.apart(good.Instruction(name), seen, kind):
+		return "within the legal set of the right operation"
+	}
+	return ""
 }
 
-// first are the result of a program and the value of an instruction in its first
-// execution.
-func (g *garden) first(m *hlo.Module, name string) (result, at *eval.Value) {
-	o := eval.Options{Trace: func(in *hlo.Instruction, v *eval.Value) {
-		if at == nil && in.Name == name {
-			at = v
+// first are the result of a program and the values of the operands of an
+// instruction in its first execution.
+func (g *garden) first(m *hlo.Module, name string) (result *eval.Value, operands []*eval.Value) {
+	in := m.Instruction(name)
+	values := map[*hlo.Instruction]*eval.Value{}
+	o := eval.Options{Trace: func(x *hlo.Instruction, v *eval.Value) {
+		if operands == nil && slices.Contains(in.Operands, x) {
+			values[x] = v
+		}
+		if operands == nil && x == in {
+			for _, p := range in.Operands {
+				operands = append(operands, values[p])
+			}
 		}
 	}}
 	result, err := eval.Run(g.ctx, m, g.args, o)
 	if err != nil {
 		return nil, nil
 	}
-	return result, at
+	return result, operands
 }
 
-// apart reports whether two float arrays differ by more than 1/1000 of an
-// element.
-func apart(a, b *eval.Value) bool {
-	if a.Array == nil || a.Array.Re == nil {
-		return false
+// apart reports whether the legal sets of an instruction and of the planted one
+// have no value in common on some element.
+func (g *garden) apart(in *hlo.Instruction, operands []*eval.Value, kind string) bool {
+	good := alone(in)
+	bad := good.Clone()
+	graft(bad, in.Name, kind)
+	var sets [2]*eval.Value
+	for i, m := range []*hlo.Module{good, bad} {
+		var err error
+		if sets[i], err = eval.Run(g.ctx, m, operands, eval.Options{Bounds: true}); err != nil {
+			return false
+		}
 	}
-	for i, x := range a.Array.Re.C {
-		if d := math.Abs(x - b.Array.Re.C[i]); d > 1e-3*math.Abs(x) {
+	a, b := sets[0].Array, sets[1].Array
+	for i := range a.Len() {
+		if a.Meets(b, i) == eval.Out {
 			return true
 		}
 	}

@@ -137,3 +137,35 @@ func graft(m *hlo.Module, name, kind string) {
 		}
 	}
 }
+
+// alone is an instruction as a program of one parameter for each operand.
+func alone(in *hlo.Instruction) *hlo.Module {
+	m := hlo.NewModule("alone")
+	m.Entry = hlo.NewComputation("entry")
+	root := *in
+	root.Operands, root.ControlPredecessors = nil, nil
+	for i, o := range in.Operands {
+		p := hlo.NewInstruction(fmt.Sprintf("operand.%d", i), hlo.OpParameter, o.Shape.Clone())
+		p.Attr.ParameterNumber = int64(i)
+		root.Operands = append(root.Operands, p)
+	}
+	m.Entry.Instructions = append(slices.Clone(root.Operands), &root)
+	m.Entry.Root = &root
+	var called func(c *hlo.Computation)
+	called = func(c *hlo.Computation) {
+		if slices.Contains(m.Computations, c) {
+			return
+		}
+		for _, x := range c.Instructions {
+			for _, k := range x.Called {
+				called(k)
+			}
+		}
+		m.Computations = append(m.Computations, c)
+	}
+	for _, c := range in.Called {
+		called(c)
+	}
+	m.Computations = append(m.Computations, m.Entry)
+	return m.Clone()
+}
