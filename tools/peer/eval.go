@@ -141,44 +141,19 @@ func compareValues(ctx context.Context, c evalConfig, w, progress io.Writer) (ok
 	if err != nil {
 		return false, err
 	}
-	store, err := builds.NewStore(builds.Config{Environ: os.Environ()})
-	if err != nil {
-		return false, err
-	}
-	var found []*builds.Build
-	for _, s := range c.builds {
-		spec, err := builds.Parse(s)
-		if err != nil {
-			return false, err
-		}
-		b, err := store.Fetch(ctx, spec)
-		if err != nil {
-			return false, err
-		}
-		found = append(found, b)
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return false, err
-	}
-	pool, err := worker.NewPool(worker.Config{Command: []string{self, "worker"}, Workers: c.workers, Timeout: 20 * time.Second})
+	found, pool, err := open(ctx, c.builds, "", c.workers, 20*time.Second)
 	if err != nil {
 		return false, err
 	}
 	defer pool.Close()
 
 	var subjects []*subject
-	seen := map[string]bool{}
-	for m, err := range fuzz.Harvest(os.DirFS(c.checkout)) {
+	for m, err := range modules(c.checkout, nil) {
 		if err != nil {
 			return false, err
 		}
-		if seen[m.Text] {
-			continue
-		}
-		seen[m.Text] = true
-		if c.match.MatchString(fmt.Sprintf("%s:%d", m.Path, m.Line)) {
-			subjects = append(subjects, &subject{origin: origin{len(seen), m.Path, m.Line}, text: m.Text})
+		if c.match.MatchString(m.place()) {
+			subjects = append(subjects, &subject{origin: m.origin, text: m.text})
 		}
 	}
 	work := make(chan *subject)

@@ -17,7 +17,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/passgate/passgate/fuzz"
 	"github.com/passgate/passgate/hlo"
 	"github.com/passgate/passgate/hlo/hlopb"
 	"google.golang.org/protobuf/proto"
@@ -47,29 +46,22 @@ func compareParsers(ctx context.Context, c parserConfig, command func(context.Co
 	}
 	defer xla.stop()
 	r := newReport(c)
-	seen := map[string]bool{}
-	for m, err := range fuzz.Harvest(os.DirFS(c.checkout)) {
+	for m, err := range modules(c.checkout, &r.found) {
 		if err != nil {
 			return false, err
 		}
-		r.found++
-		if seen[m.Text] {
+		if !match.MatchString(m.place()) {
 			continue
 		}
-		seen[m.Text] = true
-		from := origin{len(seen), m.Path, m.Line}
-		if !match.MatchString(fmt.Sprintf("%s:%d", m.Path, m.Line)) {
-			continue
-		}
-		theirs, err := remembered(ctx, c.truth, xla, m.Text)
+		theirs, err := remembered(ctx, c.truth, xla, m.text)
 		if err != nil {
 			return false, err
 		}
-		ours := ourAnswer(m.Text)
-		if err := r.add(from, m.Text, ours, theirs); err != nil {
+		ours := ourAnswer(m.text)
+		if err := r.add(m.origin, m.text, ours, theirs); err != nil {
 			return false, err
 		}
-		r.addLosses(from, m.Text, ours, theirs)
+		r.addLosses(m.origin, m.text, ours, theirs)
 	}
 	if r.total == 0 {
 		return false, fmt.Errorf("%s: no HLO module there", c.checkout)
@@ -134,7 +126,9 @@ type origin struct {
 	line   int
 }
 
-func (o origin) String() string { return fmt.Sprintf("#%05d %s:%d", o.number, o.path, o.line) }
+func (o origin) String() string { return fmt.Sprintf("#%05d %s", o.number, o.place()) }
+
+func (o origin) place() string { return fmt.Sprintf("%s:%d", o.path, o.line) }
 
 // report collects the outcomes.
 type report struct {

@@ -1,14 +1,18 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"maps"
+	"math/bits"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -18,8 +22,6 @@ import (
 	"github.com/passgate/passgate/fuzz"
 	"github.com/passgate/passgate/gate"
 	"github.com/passgate/passgate/hlo"
-	"github.com/passgate/passgate/xla/builds"
-	"github.com/passgate/passgate/xla/worker"
 )
 
 const stepsUsage = `usage: peer steps (--xla DIR | --cases DIR) --build SPEC [flags]
@@ -30,13 +32,18 @@ undecided and unknown, by reason and by pass. Programs for several devices, with
 an array of more than 2^20 elements, or with parameters that are no arrays of
 static shape are skipped and counted.
 
+Every beginning of a run is an even sample of all its programs, and running totals
+are printed on the way, so that a run that is cut off says something, too. With
+--record it goes on where it was cut off.
+
 `
 
 type stepsConfig struct {
 	checkout, dir, build string
 	limit, workers, show int
 	deadline             time.Duration
-	terms                string
+	terms, record        string
+	match                *regexp.Regexp
 }
 
 func stepsMain(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -52,10 +59,17 @@ func stepsMain(ctx context.Context, args []string, stdout, stderr io.Writer) int
 	flags.IntVar(&c.workers, "workers", runtime.NumCPU(), "programs at a time")
 	flags.IntVar(&c.show, "show", 20, "lines per list")
 	flags.DurationVar(&c.deadline, "deadline", time.Minute, "time for one program; steps that are left then are unknown")
+	flags.StringVar(&c.record, "record", "", "file to which each judged program is added; what is in it already is not judged again")
+	match := flags.String("match", "", "only programs whose path:line or name matches this regular expression")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return 0
 		}
+		return 2
+	}
+	var err error
+	if c.match, err = regexp.Compile(*match); err != nil {
+		fmt.Fprintln(stderr, "peer steps: --match:", err)
 		return 2
 	}
 	if (c.checkout == "") == (c.dir == "") || flags.NArg() > 0 || c.limit < 0 || c.deadline <= 0 {
@@ -89,6 +103,9 @@ type stepProgram struct {
 func stepCases(c stepsConfig, sum *stepSum) ([]stepProgram, error) {
 	var all []stepProgram
 	add := func(p *fuzz.Case, origin string) {
+		if !c.match.MatchString(origin) {
+			return
+		}
 		if why := unfit(p.Module, p.Params()); why != "" {
 			sum.skipped[why]++
 			return
@@ -112,31 +129,40 @@ func stepCases(c stepsConfig, sum *stepSum) ([]stepProgram, error) {
 			add(p, p.Name)
 		}
 	} else {
-		seen := map[string]bool{}
-		for m, err := range fuzz.Harvest(os.DirFS(c.checkout)) {
+		for m, err := range modules(c.checkout, nil) {
 			if err != nil {
 				return nil, err
 			}
-			if seen[m.Text] {
-				continue
-			}
-			seen[m.Text] = true
-			p, err := fuzz.ReadModule(fmt.Sprintf("%05d.hlo", len(seen)), []byte(m.Text))
+			p, err := fuzz.ReadModule(fmt.Sprintf("%05d.hlo", m.number), []byte(m.text))
 			if err != nil {
 				sum.skipped["not accepted by package hlo"]++
 				continue
 			}
-			add(p, fmt.Sprintf("%s:%d", m.Path, m.Line))
+			add(p, m.place())
 		}
 	}
-	if c.limit == 0 || c.limit >= len(all) {
-		return all, nil
+	n := c.limit
+	if n == 0 || n > len(all) {
+		n = len(all)
 	}
-	out := make([]stepProgram, c.limit)
-	for i := range out {
-		out[i] = all[i*len(all)/c.limit]
+	out := make([]stepProgram, 0, n)
+	for _, i := range scattered(n) {
+		out = append(out, all[i*len(all)/n])
 	}
 	return out, nil
+}
+
+// scattered are the numbers below n in an order of which every beginning is
+// spread evenly (van der Corput's, in base 2).
+func scattered(n int) []int {
+	var out []int
+	width := bits.Len(uint(max(0, n-1)))
+	for i := range 1 << width {
+		if k := int(bits.Reverse64(uint64(i)) >> 1 >> (63 - width)); k < n {
+			out = append(out, k)
+		}
+	}
+	return out
 }
 
 // unfit says why a program is not worth compiling alone on a small machine, ""
@@ -168,27 +194,22 @@ func unfit(m *hlo.Module, params []*hlo.Shape) string {
 }
 
 func countSteps(ctx context.Context, c stepsConfig, cases []stepProgram, sum *stepSum, progress io.Writer) error {
-	spec, err := builds.Parse(c.build)
+	done, record, err := openRecord(c.record, c.build)
 	if err != nil {
 		return err
 	}
-	terms := map[string]bool{}
-	for name := range strings.SplitSeq(c.terms, ",") {
-		terms[name] = true
+	if record != nil {
+		defer record.Close()
 	}
-	store, err := builds.NewStore(builds.Config{Environ: os.Environ(), AcceptTerms: terms})
-	if err != nil {
-		return err
+	var left []stepProgram
+	for _, p := range cases {
+		if r, ok := done[p.origin]; ok {
+			sum.add(r)
+		} else {
+			left = append(left, p)
+		}
 	}
-	b, err := store.Fetch(ctx, spec)
-	if err != nil {
-		return err
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	pool, err := worker.NewPool(worker.Config{Command: []string{self, "worker"}, Workers: c.workers, Timeout: c.deadline})
+	found, pool, err := open(ctx, []string{c.build}, c.terms, c.workers, c.deadline)
 	if err != nil {
 		return err
 	}
@@ -197,25 +218,33 @@ func countSteps(ctx context.Context, c stepsConfig, cases []stepProgram, sum *st
 	work := make(chan stepProgram)
 	var wg sync.WaitGroup
 	var mu sync.Mutex
+	var failed error
+	last := time.Now()
 	for range c.workers {
 		wg.Go(func() {
 			for p := range work {
 				limited, cancel := context.WithTimeout(ctx, c.deadline)
-				j := gate.JudgeSteps(limited, cfg, b, p.Case)
+				start := time.Now()
+				j := gate.JudgeSteps(limited, cfg, found[0], p.Case)
 				cancel()
 				if ctx.Err() != nil {
 					continue // interrupted
 				}
+				r := stepRecord{c.build, p.origin, time.Since(start).Seconds(), j}
 				mu.Lock()
-				sum.add(p.origin, j)
-				if sum.programs%50 == 0 {
-					fmt.Fprintf(progress, "%d of %d programs, %d steps, %d not judged\n", sum.programs, len(cases), sum.steps(), sum.counts.Undecided+sum.counts.Unknown)
+				sum.add(r)
+				if record != nil {
+					failed = cmp.Or(failed, json.NewEncoder(record).Encode(r))
+				}
+				if time.Since(last) > 20*time.Second {
+					last = time.Now()
+					fmt.Fprintf(progress, "%d of %d programs: %s\n", sum.programs, len(cases), sum.line())
 				}
 				mu.Unlock()
 			}
 		})
 	}
-	for _, p := range cases {
+	for _, p := range left {
 		if ctx.Err() != nil {
 			break
 		}
@@ -223,7 +252,39 @@ func countSteps(ctx context.Context, c stepsConfig, cases []stepProgram, sum *st
 	}
 	close(work)
 	wg.Wait()
-	return ctx.Err()
+	return cmp.Or(ctx.Err(), failed)
+}
+
+// stepRecord is one judged program, a line of the record.
+type stepRecord struct {
+	Build, Origin string
+	Seconds       float64
+	Steps         gate.JudgedSteps
+}
+
+// openRecord reads the programs of a build that a file records, by origin, and
+// opens it for more; no name, no record.
+func openRecord(name, build string) (map[string]stepRecord, *os.File, error) {
+	if name == "" {
+		return nil, nil, nil
+	}
+	file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, nil, err
+	}
+	done := map[string]stepRecord{}
+	for d := json.NewDecoder(file); ; {
+		var r stepRecord
+		switch err := d.Decode(&r); {
+		case err == io.EOF:
+			return done, file, nil
+		case err != nil:
+			file.Close()
+			return nil, nil, fmt.Errorf("%s: %w", name, err)
+		case r.Build == build:
+			done[r.Origin] = r
+		}
+	}
 }
 
 // stepSum adds the programs up.
@@ -237,14 +298,21 @@ type stepSum struct {
 	unknown          map[string]int // steps by "pass: reason"
 	worst            map[string]int // open steps by program
 	guilty           []string
+	seconds          float64        // of all programs together
+	slowest          map[string]int // seconds by program
 }
 
 func newStepSum() *stepSum {
-	return &stepSum{skipped: map[string]int{}, refused: map[string]int{}, undecided: map[string]int{}, unknown: map[string]int{}, worst: map[string]int{}}
+	return &stepSum{skipped: map[string]int{}, refused: map[string]int{}, undecided: map[string]int{}, unknown: map[string]int{}, worst: map[string]int{}, slowest: map[string]int{}}
 }
 
-func (s *stepSum) add(origin string, j gate.JudgedSteps) {
+func (s *stepSum) add(r stepRecord) {
+	origin, j := r.Origin, r.Steps
 	s.programs++
+	s.seconds += r.Seconds
+	if r.Seconds >= 5 {
+		s.slowest[origin] = int(r.Seconds)
+	}
 	c := j.Counts
 	s.counts.Judged += c.Judged
 	s.counts.Undecided += c.Undecided
@@ -263,6 +331,14 @@ func (s *stepSum) add(origin string, j gate.JudgedSteps) {
 	for _, g := range j.Guilty {
 		s.guilty = append(s.guilty, origin+" "+g)
 	}
+}
+
+// line is the sum of all steps.
+func (s *stepSum) line() string {
+	total := s.steps()
+	share := func(n int) float64 { return 100 * float64(n) / float64(max(1, total)) }
+	return fmt.Sprintf("%d changed steps: %d judged (%.2f %%), %d undecided (%.2f %%), %d unknown (%.2f %%)",
+		total, s.counts.Judged, share(s.counts.Judged), s.counts.Undecided, share(s.counts.Undecided), s.counts.Unknown, share(s.counts.Unknown))
 }
 
 func (s *stepSum) steps() int { return s.counts.Judged + s.counts.Undecided + s.counts.Unknown }
@@ -287,17 +363,14 @@ func (s *stepSum) write(w io.Writer, show int) {
 			fmt.Fprintf(w, "%6d %s\n", n[k], k)
 		}
 	}
-	total := s.steps()
-	share := func(n int) float64 { return 100 * float64(n) / float64(max(1, total)) }
 	refused := 0
 	for _, n := range s.refused {
 		refused += n
 	}
-	fmt.Fprintf(w, "%d programs, of which %d do not get through the passes\n", s.programs, refused)
+	fmt.Fprintf(w, "%d programs in %.0f s of their own, of which %d do not get through the passes\n", s.programs, s.seconds, refused)
 	list("programs skipped:", s.skipped)
 	list("programs that do not get through the passes:", s.refused)
-	fmt.Fprintf(w, "%d changed steps: %d judged (%.2f %%), %d undecided (%.2f %%), %d unknown (%.2f %%)\n",
-		total, s.counts.Judged, share(s.counts.Judged), s.counts.Undecided, share(s.counts.Undecided), s.counts.Unknown, share(s.counts.Unknown))
+	fmt.Fprintln(w, s.line())
 	reasons, passes := map[string]int{}, map[string]int{}
 	for k, n := range s.unknown {
 		pass, why, _ := strings.Cut(k, ": ")
@@ -308,6 +381,7 @@ func (s *stepSum) write(w io.Writer, show int) {
 	list("unknown, by pass:", passes)
 	list("undecided, by pass:", s.undecided)
 	list("programs with most open steps:", s.worst)
+	list("slowest programs, in seconds:", s.slowest)
 	slices.Sort(s.guilty)
 	for _, g := range s.guilty {
 		fmt.Fprintln(w, "guilty:", g)

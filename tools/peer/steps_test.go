@@ -1,6 +1,11 @@
 package main
 
 import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,13 +16,13 @@ import (
 func TestStepTable(t *testing.T) {
 	s := newStepSum()
 	s.skipped["for several devices"] = 2
-	s.add("a", gate.JudgedSteps{Build: gate.Right, Counts: &gate.StepCounts{Judged: 6, Undecided: 1, Unknown: 1},
-		Open: []gate.OpenStep{{Pass: "algsimp"}, {Pass: "cse", Why: "unsupported: infeed"}}})
-	s.add("b", gate.JudgedSteps{Build: gate.Crashed, Detail: "died", Counts: &gate.StepCounts{Unknown: 2},
-		Open: []gate.OpenStep{{Pass: "dce", Why: "unsupported: infeed"}, {Pass: "cse", Why: "unsupported: infeed"}}, Guilty: []string{"dce: 1, legal 2"}})
+	s.add(stepRecord{"x", "a", 1.2, gate.JudgedSteps{Build: gate.Right, Counts: &gate.StepCounts{Judged: 6, Undecided: 1, Unknown: 1},
+		Open: []gate.OpenStep{{Pass: "algsimp"}, {Pass: "cse", Why: "unsupported: infeed"}}}})
+	s.add(stepRecord{"x", "b", 7.9, gate.JudgedSteps{Build: gate.Crashed, Detail: "died", Counts: &gate.StepCounts{Unknown: 2},
+		Open: []gate.OpenStep{{Pass: "dce", Why: "unsupported: infeed"}, {Pass: "cse", Why: "unsupported: infeed"}}, Guilty: []string{"dce: 1, legal 2"}}})
 	var b strings.Builder
 	s.write(&b, 1)
-	want := `2 programs, of which 1 do not get through the passes
+	want := `2 programs in 9 s of their own, of which 1 do not get through the passes
 programs skipped:
      2 for several devices
 programs that do not get through the passes:
@@ -33,6 +38,8 @@ undecided, by pass:
 programs with most open steps:
      2 a
        and 1 more
+slowest programs, in seconds:
+     7 b
 guilty: b dce: 1, legal 2
 `
 	if b.String() != want {
@@ -59,5 +66,54 @@ func TestUnfit(t *testing.T) {
 		if got := unfit(m, params); got != c.want {
 			t.Errorf("%s: got %q, want %q", c.text, got, c.want)
 		}
+	}
+}
+
+// TestScattered: every beginning is spread evenly, and nothing is left out.
+func TestScattered(t *testing.T) {
+	for n := range 70 {
+		got := scattered(n)
+		for k := range got {
+			// k+1 numbers of an even sample leave no gap of more than 4 n/(k+1).
+			start := slices.Sorted(slices.Values(got[:k+1]))
+			last := -1
+			for _, x := range append(start, n) {
+				if x <= last || (x-last-1)*(k+1) > 4*n {
+					t.Fatalf("%d: the first %d are %v", n, k+1, start)
+				}
+				last = x
+			}
+		}
+		if len(got) != n {
+			t.Errorf("%d: got %v", n, got)
+		}
+	}
+}
+
+// TestRecord: a record gives back what was added, of its build alone.
+func TestRecord(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "record")
+	for i, build := range []string{"one", "two", "one"} {
+		done, file, err := openRecord(name, build)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(done) != []int{0, 0, 1}[i] {
+			t.Errorf("%s: %v", build, done)
+		}
+		r := stepRecord{build, fmt.Sprint("p", i), 1, gate.JudgedSteps{Counts: &gate.StepCounts{Judged: i}, Open: []gate.OpenStep{{Pass: "cse", Why: "late"}}}}
+		if got := done["p0"]; i == 2 && got.Steps.Open == nil {
+			t.Errorf("%+v", got)
+		}
+		if err := json.NewEncoder(file).Encode(r); err != nil {
+			t.Fatal(err)
+		}
+		file.Close()
+	}
+	if err := os.WriteFile(name, []byte("{\"Build\""), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := openRecord(name, "one"); err == nil {
+		t.Error("half a line is accepted")
 	}
 }
