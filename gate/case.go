@@ -140,6 +140,9 @@ func (r *run) work(ctx context.Context, c *fuzz.Case) caseReport {
 		k.identify(ctx, &found[i])
 	}
 	report.result.Cut = cut
+	if base, head := k.placements[0], k.placements[1]; base != nil && head != nil {
+		report.result.Buffers = &Buffers{base.Bytes, head.Bytes}
+	}
 	for _, a := range report.answers {
 		if a.wantDisputed != "" {
 			report.wantDisputed = a.wantDisputed
@@ -385,7 +388,7 @@ func (k *caseRun) executeBoth(ctx context.Context, flags string) (sides [2][]sid
 			var count func()
 			if flags == ComparisonFlags && k.run.cfg.TempDir != nil {
 				r.DumpDir, count = k.dump(&dumps[i])
-				if len(k.run.cfg.Passes) == 0 { // the buffer assignment is all that is read
+				if !k.run.countsSteps() { // the buffer assignment is all that is read
 					r.Options = maps.Clone(r.Options)
 					r.Options["xla_dump_hlo_pass_re"] = "^$"
 				}
@@ -461,6 +464,9 @@ func sameResults(a, b side) bool {
 	return true
 }
 
+// countsSteps reports whether somebody wants to know which passes ran.
+func (r *run) countsSteps() bool { return len(r.cfg.Passes) > 0 || r.cfg.Coverage }
+
 // dump asks for per-pass dumps and returns their directory and the function
 // that reads and removes them.
 func (k *caseRun) dump(d *dumped) (dir string, count func()) {
@@ -472,7 +478,7 @@ func (k *caseRun) dump(d *dumped) (dir string, count func()) {
 	return dir, func() {
 		defer remove()
 		d.placement = placementOf(dir)
-		if len(k.run.cfg.Passes) == 0 {
+		if !k.run.countsSteps() {
 			return
 		}
 		steps, err := k.run.cfg.Steps(dir)

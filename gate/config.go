@@ -46,11 +46,13 @@ type Config struct {
 	Passes []Focus
 	// NoPass says that a change was given and reaches no pass: the reasons name it.
 	NoPass bool
+	// Coverage counts all passes that change a program, whatever is in focus.
+	Coverage bool
 	// Steps counts the pass steps in a directory of per-pass dumps. Required
-	// with Passes.
+	// with Passes or Coverage.
 	Steps func(dir string) ([]Step, error)
 	// TempDir makes a new directory for dumps and a function that removes it.
-	// Required with Passes.
+	// Required with Passes or Coverage.
 	TempDir func() (dir string, remove func(), err error)
 	// DumpRoot is the directory under which the per-pass dumps that are read
 	// at once come and go; "" is the system's temporary directory. One in

@@ -24,6 +24,7 @@ type run struct {
 	minimiseAll bool
 	suspects    suspects
 	signatures  []string // of the exploration
+	plan        string   // of all shards, see Part.Plan
 }
 
 func newRun(cfg Config) *run {
@@ -39,6 +40,25 @@ func newRun(cfg Config) *run {
 // failure. Otherwise there is a result; when ctx ends early it holds what was
 // found until then.
 func Run(ctx context.Context, cfg Config) (*Result, error) {
+	s, err := Prepare(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return s.Run(ctx, cfg.Shard)
+}
+
+// Shards runs the shards of one run, in any order and several at a time: what
+// they have in common is worked out once.
+type Shards struct {
+	cfg        Config
+	base, head Build
+	nulls      map[string]bool
+	plan       string
+}
+
+// Prepare makes ready to run the shards of a run: Config.Shards many, or one;
+// Config.Shard does not matter. Errors are those of Run.
+func Prepare(ctx context.Context, cfg Config) (*Shards, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
@@ -49,20 +69,36 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 		cfg.Head = poisoned(cfg.Head)
 	}
 	cfg.Base = base
-	r := newRun(cfg)
-	start := cfg.Now()
-	res := &Result{Schema: Schema, Seed: cfg.Seed, Reasons: []string{}, Passes: []PassResult{}, Cases: []CaseResult{}, Findings: []Finding{}}
-	res.Statistics.Cells = []Cell{}
+	s := &Shards{cfg: cfg}
 	for _, side := range []struct {
 		build *builds.Build
 		out   *Build
-	}{{cfg.Base, &res.Base}, {cfg.Head, &res.Head}} {
+	}{{cfg.Base, &s.base}, {cfg.Head, &s.head}} {
 		info, err := cfg.Runner.Describe(ctx, side.build)
 		if err != nil && ctx.Err() == nil {
 			return nil, fmt.Errorf("build %s does not start: %w", side.build.Spec, err)
 		}
 		*side.out = Build{Spec: side.build.Spec.String(), ID: side.build.ID, Kind: string(side.build.Kind), Platform: info.Platform, API: info.API}
 	}
+	s.nulls = nullSample(cfg.Cases, cfg.Seed, cfg.NullCases) // of all shards
+	s.plan = cfg.plan()
+	return s, nil
+}
+
+// Plan identifies what the shards have in common: see Part.Plan.
+func (s *Shards) Plan() string { return s.plan }
+
+// Run runs one shard, from 1; with a single shard the number does not matter.
+func (s *Shards) Run(ctx context.Context, shard int) (*Result, error) {
+	cfg := s.cfg
+	cfg.Shard = shard
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	r := newRun(cfg)
+	start := cfg.Now()
+	res := &Result{Schema: Schema, Seed: cfg.Seed, Base: s.base, Head: s.head, Reasons: []string{}, Passes: []PassResult{}, Cases: []CaseResult{}, Findings: []Finding{}}
+	res.Statistics.Cells = []Cell{}
 	cases := cfg.Cases
 	if cfg.Shards > 1 {
 		res.Shard = fmt.Sprintf("%d/%d", cfg.Shard, cfg.Shards)
@@ -71,7 +107,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 			cases = append(cases, cfg.Cases[i])
 		}
 	}
-	r.nulls = nullSample(cfg.Cases, cfg.Seed, cfg.NullCases) // of all shards
+	r.nulls, r.plan = s.nulls, s.plan
 	reports := r.all(ctx, cases)
 	for _, f := range cfg.Passes {
 		res.Passes = append(res.Passes, PassResult{Name: f.Name, Weight: f.Weight, Reason: f.Reason})
@@ -165,6 +201,9 @@ func (r *run) summarise(res *Result, reports []caseReport) ([]CasePart, *accurac
 			cells.addNull(k.result.ID, in, null)
 		}
 		r.countFirings(res, k.steps)
+		if r.cfg.Coverage {
+			res.cover(k.steps)
+		}
 		res.Cases = append(res.Cases, k.result)
 		res.Findings = append(res.Findings, k.findings...)
 	}

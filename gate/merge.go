@@ -37,8 +37,15 @@ func Merge(shards []*Result, absent []string, now time.Time) (*Result, error) {
 		}
 	}
 	for i := 1; i <= m.of; i++ {
-		if !m.seen[i] {
-			m.missing = append(m.missing, fmt.Sprintf("shard %d/%d is missing", i, m.of))
+		first := i
+		for i <= m.of && !m.seen[i] {
+			i++
+		}
+		switch last := i - 1; {
+		case last == first:
+			m.missing = append(m.missing, fmt.Sprintf("shard %d/%d is missing", first, m.of))
+		case last > first:
+			m.missing = append(m.missing, fmt.Sprintf("shards %d to %d of %d are missing", first, last, m.of))
 		}
 	}
 	slices.SortFunc(m.shards, func(a, b shard) int { return a.number - b.number })
@@ -178,6 +185,9 @@ func (m *union) result(now time.Time) (*Result, error) {
 			sum.Ran += p.Ran
 			sum.Fired += p.Fired
 			sum.Cases += p.Cases
+		}
+		for _, p := range s.Coverage {
+			res.addCoverage(p)
 		}
 		res.Timing.Seconds = max(res.Timing.Seconds, s.Timing.Seconds)
 		res.Timing.InXLASeconds += s.Timing.InXLASeconds

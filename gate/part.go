@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -139,7 +140,7 @@ func (k *caseReport) part() CasePart {
 // part is what a shard's result holds for Merge. before are its findings
 // before the policy, own the number of its case files.
 func (r *run) part(res *Result, before []Finding, own int, cases []CasePart, cells *accuracy, halt string) *Part {
-	p := &Part{Plan: r.cfg.plan(), Own: own, Halt: halt, NoPass: r.cfg.NoPass, Cases: cases, Cells: []CellPart{}, Programs: map[string]string{}, Unruled: []UnruledFinding{}, Signatures: []string{}}
+	p := &Part{Plan: cmp.Or(r.plan, r.cfg.plan()), Own: own, Halt: halt, NoPass: r.cfg.NoPass, Cases: cases, Cells: []CellPart{}, Programs: map[string]string{}, Unruled: []UnruledFinding{}, Signatures: []string{}}
 	for i, f := range before {
 		if f.Blocking != res.Findings[i].Blocking {
 			p.Unruled = append(p.Unruled, UnruledFinding{i, f.Detail})
@@ -174,7 +175,7 @@ func (r *run) part(res *Result, before []Finding, own int, cases []CasePart, cel
 // plan identifies what the shards of one run have in common.
 func (c *Config) plan() string {
 	h := sha256.New()
-	fmt.Fprintf(h, "%q %q %d %d %d %d %t %t %d\n", c.Base.ID, c.Head.ID, c.Seed, c.Shards, c.Probes, c.NullCases, c.PassesOnly, c.NoCut, c.CutLimit)
+	fmt.Fprintf(h, "%q %q %d %d %d %d %t %t %d %t\n", c.Base.ID, c.Head.ID, c.Seed, c.Shards, c.Probes, c.NullCases, c.PassesOnly, c.NoCut, c.CutLimit, c.Coverage)
 	for _, f := range c.Passes {
 		fmt.Fprintf(h, "pass %q %d\n", f.Name, f.Weight)
 	}

@@ -32,7 +32,10 @@ type Result struct {
 	Head    Build    `json:"head"`
 	// Passes are the passes in focus: what the change touches.
 	Passes []PassResult `json:"passes"`
-	Totals Totals       `json:"totals"`
+	// Coverage counts all passes that were seen, in focus or not, by name; nil if
+	// nobody asked (Config.Coverage).
+	Coverage []PassCount `json:"coverage,omitempty"`
+	Totals   Totals      `json:"totals"`
 	// Steps counts the pass steps of the cases that were not executed; nil if
 	// there are none.
 	Steps *StepCounts `json:"steps,omitempty"`
@@ -153,6 +156,16 @@ type CaseResult struct {
 	Steps *StepCounts `json:"steps,omitempty"`
 	// Cut counts the pieces of a program that was judged in pieces.
 	Cut *CutCounts `json:"cut,omitempty"`
+	// Buffers is what the compiled program needs in memory; nil unless both
+	// builds tell.
+	Buffers *Buffers `json:"buffers,omitempty"`
+}
+
+// Buffers are the bytes of all allocations of a compiled program but its
+// constants, by the buffer assignment of each build under the comparison flags.
+type Buffers struct {
+	Base int64 `json:"base"`
+	Head int64 `json:"head"`
 }
 
 // StreamResult is one input stream under one set of flags.

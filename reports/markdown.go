@@ -111,6 +111,10 @@ func short(s string, n int) string {
 	return inline(s)
 }
 
+// Short is foreign text for one line of Markdown, or a cell of a table: of about n
+// bytes and without any power.
+func Short(s string, n int) string { return short(s, n) }
+
 func tested(r *gate.Result, l limits) string {
 	var b strings.Builder
 	t := r.Totals

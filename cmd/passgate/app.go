@@ -48,6 +48,7 @@ type app struct {
 type commands struct {
 	Check          checkCmd          `cmd:"" help:"The gate: base against head on a set of cases."`
 	Fuzz           fuzzCmd           `cmd:"" help:"Explore for programs that builds get wrong, without a gate."`
+	Release        releaseCmd        `cmd:"" help:"Compare a release candidate with the last release over a whole corpus; goes on after an interruption."`
 	Replay         replayCmd         `cmd:"" help:"Run cases on builds and print the outputs next to the reference."`
 	Bisect         bisectCmd         `cmd:"" help:"Name the guilty pass step and instruction of what a build gets wrong."`
 	BisectVersions bisectVersionsCmd `cmd:"" name:"bisect-versions" help:"Find the version of a build in which a case began to go wrong, or stopped to."`

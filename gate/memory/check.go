@@ -54,6 +54,8 @@ type Report struct {
 	// the assignment does not tell; Trusted the values of instructions that the
 	// checker has no rule for.
 	Reads, Unplaced, Trusted int
+	// Bytes is the size of all allocations but constants.
+	Bytes int64
 }
 
 // maxViolations ends a check that finds no end of them.
@@ -206,6 +208,11 @@ type checker struct {
 // conditional run one by one from the same state.
 func Check(p *Program) *Report {
 	c := &checker{Program: p, report: &Report{}, memory: memory{}, names: []string{"nothing"}, byConst: map[*hlo.Instruction]token{}, seen: map[string]bool{}}
+	for _, a := range p.Allocations {
+		if !a.Constant {
+			c.report.Bytes += a.Size
+		}
+	}
 	for at, place := range p.Places {
 		if at.Instruction.Op == hlo.OpConstant && p.Allocations[place.Allocation].Constant {
 			c.memory.write(place, c.constant(at.Instruction))
