@@ -54,7 +54,9 @@ func realWork(t *testing.T, unitCases int) *Work {
 	}
 	cfg.Runner, cfg.Now = pool, time.Now
 	cfg.TempDir = func() (string, func(), error) { dir := t.TempDir(); return dir, func() {}, nil }
-	cfg.Steps = func(string) ([]gate.Step, error) { return []gate.Step{{Name: "algsimp", Changed: true}, {Name: "dce"}}, nil }
+	cfg.Steps = func(string) ([]gate.Step, error) {
+		return []gate.Step{{Name: "algsimp", Changed: true}, {Name: "dce"}}, nil
+	}
 	w, err := Prepare(t.Context(), j, cfg)
 	if err != nil {
 		t.Fatal(err)

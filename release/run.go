@@ -191,4 +191,3 @@ func (w *Work) Resume(name string, t *Tally) (*Journal, error) {
 	})
 	return j, err
 }
-
