@@ -136,16 +136,23 @@ func (k *caseRun) rewrite(ctx context.Context, f *observedFinding) (r triage.Rew
 			break
 		}
 	}
-	p = triage.Plainest(ctx, p, fails, clusterProbes)
-	plain, ok := k.accuse(ctx, f, p)
-	if !ok || plain.location == nil {
-		plain = s
+	rewriteOf := func(ctx context.Context, p triage.Program) (triage.Rewrite, bool) { return k.rewriteOf(ctx, f, p) }
+	p = triage.Plainest(ctx, p, fails, rewriteOf, clusterProbes)
+	if r, ok = rewriteOf(ctx, p); !ok && s.location != nil {
+		r, ok = triage.RewriteAt(s.before, s.after, s.location)
 	}
-	if ctx.Err() != nil || plain.location == nil {
-		return r, false
-	}
-	f.plainest = p
-	return triage.RewriteAt(plain.before, plain.after, plain.location)
+	return r, ok && ctx.Err() == nil
+}
+
+// rewriteOf is what the guilty step of a finding does in a program.
+func (k *caseRun) rewriteOf(ctx context.Context, f *observedFinding, p triage.Program) (triage.Rewrite, bool) {
+	return k.run.rewrites.ask(k.question(f, p), func() (r triage.Rewrite, ok bool) {
+		s, ok := k.accuse(ctx, f, p)
+		if !ok || s.location == nil {
+			return r, false
+		}
+		return triage.RewriteAt(s.before, s.after, s.location)
+	})
 }
 
 // parts are programs that are smaller than the one that the suspect was found
@@ -163,15 +170,25 @@ func (s *suspect) parts(ctx context.Context, args []*eval.Value) []triage.Progra
 	return out
 }
 
-// right is what the same pass of the other build made of the same module, if
-// that build is right: then it differs from the guilty state by the fault alone,
-// and not by what the pass does rightly; nil if there is none.
-func (k *caseRun) right(ctx context.Context, f *observedFinding, p triage.Program, t *triage.Trail, step int) *hlo.Module {
+// other is the build that does right what a finding is about; nil if there is
+// none.
+func (k *caseRun) other(f *observedFinding) *builds.Build {
 	other := k.run.cfg.Base
 	if k.guiltySide(f) == other {
 		other = k.run.cfg.Head
 	}
 	if f.raw != New && f.raw != Fixed || k.guiltySide(f) == other {
+		return nil
+	}
+	return other
+}
+
+// right is what the same pass of the other build made of the same module, if
+// that build is right: then it differs from the guilty state by the fault alone,
+// and not by what the pass does rightly; nil if there is none.
+func (k *caseRun) right(ctx context.Context, f *observedFinding, p triage.Program, t *triage.Trail, step int) *hlo.Module {
+	other := k.other(f)
+	if other == nil {
 		return nil
 	}
 	trail, err := k.passTrailUnder(ctx, f.Flags, k.run.cfg.Runner, other, p.Module, false)
@@ -181,16 +198,27 @@ func (k *caseRun) right(ctx context.Context, f *observedFinding, p triage.Progra
 	return counterpart(t, trail, step)
 }
 
-// guilty reports whether the pass of a finding is guilty of a program.
+// guilty reports whether the pass of a finding is guilty of a program, and not
+// that of the build that does it right: that would be another fault.
 func (k *caseRun) guilty(ctx context.Context, f *observedFinding, p triage.Program) bool {
-	return k.run.suspects.ask(k.guiltySide(f), f, p, func() bool {
-		_, _, i := k.guiltyStep(ctx, f, p)
-		return i >= 0 && ctx.Err() == nil
+	is, _ := k.run.suspects.ask(k.question(f, p), func() (bool, bool) {
+		if _, _, i := k.guiltyStep(ctx, f, k.guiltySide(f), p); i < 0 || ctx.Err() != nil {
+			return false, true
+		}
+		if other := k.other(f); other != nil {
+			if _, _, i := k.guiltyStep(ctx, f, other, p); i >= 0 {
+				return false, true
+			}
+		}
+		return ctx.Err() == nil, true
 	})
+	return is
 }
 
-func (k *caseRun) guiltyStep(ctx context.Context, f *observedFinding, p triage.Program) (*triage.Trail, *triage.Validation, int) {
-	t, err := k.passTrailUnder(ctx, f.Flags, k.run.cfg.Runner, k.guiltySide(f), p.Module, false)
+// guiltyStep is the step of the finding's pass that is guilty of a program on a
+// build, -1 if there is none.
+func (k *caseRun) guiltyStep(ctx context.Context, f *observedFinding, b *builds.Build, p triage.Program) (*triage.Trail, *triage.Validation, int) {
+	t, err := k.passTrailUnder(ctx, f.Flags, k.run.cfg.Runner, b, p.Module, false)
 	if err != nil {
 		return nil, nil, -1
 	}
@@ -207,7 +235,7 @@ func (k *caseRun) guiltyStep(ctx context.Context, f *observedFinding, p triage.P
 
 // accuse looks for the place of the fault in a program.
 func (k *caseRun) accuse(ctx context.Context, f *observedFinding, p triage.Program) (s suspect, ok bool) {
-	t, v, i := k.guiltyStep(ctx, f, p)
+	t, v, i := k.guiltyStep(ctx, f, k.guiltySide(f), p)
 	if i < 0 {
 		return s, false
 	}
@@ -239,36 +267,49 @@ func (s *suspect) look(ctx context.Context, before, after *hlo.Module, r *triage
 	}
 }
 
-// suspects remembers of which programs a pass of a build is guilty: findings of
-// one defect are led to the same plain programs. Whoever asks first, the answer
-// is the same.
-type suspects struct {
+// answers remembers what was found out about programs: findings of one defect
+// are led to the same plain ones. Whoever asks first, the answer is the same.
+type answers[T any] struct {
 	mu    sync.Mutex
-	known map[[sha256.Size]byte]bool
+	known map[[sha256.Size]byte]answered[T]
 }
 
-func (s *suspects) ask(b *builds.Build, f *observedFinding, p triage.Program, judge func() bool) bool {
+type answered[T any] struct {
+	value T
+	ok    bool
+}
+
+func (a *answers[T]) ask(question [sha256.Size]byte, find func() (T, bool)) (T, bool) {
+	a.mu.Lock()
+	was, seen := a.known[question]
+	a.mu.Unlock()
+	if seen {
+		return was.value, was.ok
+	}
+	is := answered[T]{}
+	is.value, is.ok = find()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.known == nil {
+		a.known = map[[sha256.Size]byte]answered[T]{}
+	}
+	a.known[question] = is
+	return is.value, is.ok
+}
+
+// question tells apart what is asked of a program because of a finding.
+func (k *caseRun) question(f *observedFinding, p triage.Program) [sha256.Size]byte {
 	h := sha256.New()
 	sum := triage.SumOf(p.Module)
-	fmt.Fprintf(h, "%q %q %q %x\n", b.ID, f.Flags, f.Pass.Name, sum[:])
+	other := ""
+	if o := k.other(f); o != nil {
+		other = o.ID
+	}
+	fmt.Fprintf(h, "%q %q %q %q %x\n", k.guiltySide(f).ID, other, f.Flags, f.Pass.Name, sum[:])
 	for _, l := range p.Inputs {
 		fmt.Fprintf(h, "%s %d %x\n", l.Shape, len(l.Raw), l.Raw)
 	}
-	key := [sha256.Size]byte(h.Sum(nil))
-	s.mu.Lock()
-	is, ok := s.known[key]
-	s.mu.Unlock()
-	if ok {
-		return is
-	}
-	is = judge()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.known == nil {
-		s.known = map[[sha256.Size]byte]bool{}
-	}
-	s.known[key] = is
-	return is
+	return [sha256.Size]byte(h.Sum(nil))
 }
 
 // countClusters adds to the first finding of each cluster the number of the

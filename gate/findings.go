@@ -108,9 +108,7 @@ type observedFinding struct {
 	reduced *fuzz.Case
 	// kernel is what the guilty kernel computes; "" if there is none.
 	kernel string
-	// key is that of the cluster, plainest the program it was read from.
-	key      triage.Key
-	plainest triage.Program
+	key    triage.Key // of the cluster
 }
 
 func merge(out []observedFinding, o observation) []observedFinding {

@@ -10,6 +10,7 @@ import (
 	"github.com/passgate/passgate/fuzz"
 	"github.com/passgate/passgate/gate/policy"
 	"github.com/passgate/passgate/hlo/eval"
+	"github.com/passgate/passgate/triage"
 	"github.com/passgate/passgate/xla/builds"
 )
 
@@ -22,7 +23,8 @@ type run struct {
 	referenceTime meter
 	// minimiseAll looks for smaller programs for every finding, blocking or not.
 	minimiseAll bool
-	suspects    suspects
+	suspects    answers[bool]
+	rewrites    answers[triage.Rewrite]
 	signatures  []string // of the exploration
 	plan        string   // of all shards, see Part.Plan
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 
 	"github.com/passgate/passgate/hlo"
@@ -16,19 +17,79 @@ import (
 // negate and add, arrays of several dimensions arrays of one, and a value that
 // is read twice two values. What stays is what the fault needs. It asks
 // fails at most probes times.
-func Plainest(ctx context.Context, p Program, fails Fails, probes int) Program {
-	return newReducer(ctx, p, fails, probes).run(func(r *reducer) {
+//
+// rewrite says what the fault does to a program. Where an operation is put in
+// the place of another one, or another type, that must stay the same (see
+// like), so that no other fault of the same pass takes over.
+func Plainest(ctx context.Context, p Program, fails Fails, rewrite func(context.Context, Program) (Rewrite, bool), probes int) Program {
+	r := newReducer(ctx, p, fails, probes)
+	r.rewrite = rewrite
+	r.small()
+	return r.run(func(r *reducer) {
 		r.inputs()
 		r.roots()
 		r.cuts()
 		r.operands()
 		r.parameters()
 		r.types()
+		r.parameterTypes()
 		r.shapes()
 		r.flat()
 		r.words()
+		r.anything()
+		r.numbers()
 		r.apart()
 	})
+}
+
+// guarded makes a change that may only be kept if the fault does the same as
+// before to what may be another operation now.
+func (r *reducer) guarded(change func(m *hlo.Module, inputs *[]*hlo.Literal) bool) bool {
+	if r.rewrite == nil {
+		return r.edit(change)
+	}
+	was, ok := r.rewrite(r.ctx, r.best)
+	if !ok {
+		return false
+	}
+	fails := r.fails
+	defer func() { r.fails = fails }()
+	r.fails = func(ctx context.Context, p Program) bool {
+		if !fails(ctx, p) {
+			return false
+		}
+		is, ok := r.rewrite(ctx, p)
+		return ok && is.like(was)
+	}
+	return r.edit(change)
+}
+
+// typeName matches element types in the text of a rewrite, direction those of
+// comparisons, attributeChanges what it says of attributes.
+var (
+	direction        = regexp.MustCompile(` (LT|LE|GT|GE|EQ|NE)\b`)
+	typeName         = regexp.MustCompile(`\b(pred|[su][0-9]+|f[0-9]+|bf16|c64|c128|f[48]e[0-9]m[0-9][a-z0-9]*)\b`)
+	attributeChanges = regexp.MustCompile(` with .*`)
+)
+
+// like reports whether two rewrites are the same but for element types, and
+// for the operation that is rewritten if that is one of the plain ones now.
+func (r Rewrite) like(was Rewrite) bool {
+	bare := func(s string) string {
+		return direction.ReplaceAllString(typeName.ReplaceAllString(attributeChanges.ReplaceAllString(s, ""), "T"), " D")
+	}
+	before, after := bare(r.Before), bare(r.After)
+	if before == bare(was.Before) {
+		return after == bare(was.After)
+	}
+	switch before {
+	case "add T(#0 T; #1 T)", "negate T(#0 T)", "compare T D(#0 T; #1 T)":
+	default:
+		return false
+	}
+	// An attribute of the operation cannot have changed with it, and an operand
+	// that is left has its number by where it is read.
+	return after == bare(was.After)
 }
 
 // plainTypes are element types, the plainest first.
@@ -49,14 +110,46 @@ func (r *reducer) types() {
 	}
 	slices.Sort(seen)
 	for _, from := range seen {
-		if from == hlo.C128 && r.edit(func(m *hlo.Module, inputs *[]*hlo.Literal) bool { return retype(m, *inputs, from, hlo.C64) }) {
+		if from == hlo.C128 && r.guarded(func(m *hlo.Module, inputs *[]*hlo.Literal) bool { return retype(m, *inputs, from, hlo.C64) }) {
 			continue
 		}
 		for _, to := range plainTypes[:max(0, slices.Index(plainTypes, from))] {
 			if to.IsFloat() && !from.IsFloat() || from.IsFloat() && !to.IsFloat() && to != hlo.S32 {
 				continue
 			}
-			if r.edit(func(m *hlo.Module, inputs *[]*hlo.Literal) bool { return retype(m, *inputs, from, to) }) {
+			if r.guarded(func(m *hlo.Module, inputs *[]*hlo.Literal) bool { return retype(m, *inputs, from, to) }) {
+				break
+			}
+		}
+	}
+}
+
+// parameterTypes tries plainer types for one parameter of the entry at a time,
+// where what reads it takes any.
+func (r *reducer) parameterTypes() {
+	for n := 0; n < len(r.best.Inputs); n++ {
+		from := r.best.Inputs[n].Shape.Type
+		if !r.best.Inputs[n].Shape.IsArray() || from.IsComplex() {
+			continue
+		}
+		for _, to := range plainTypes {
+			if to == from {
+				break
+			}
+			if to.IsFloat() && !from.IsFloat() || from.IsFloat() && !to.IsFloat() && to != hlo.S32 {
+				continue
+			}
+			if r.guarded(func(m *hlo.Module, inputs *[]*hlo.Literal) bool {
+				var ok bool
+				if (*inputs)[n], ok = converted((*inputs)[n], from, to); !ok {
+					return false
+				}
+				p := m.Entry.Params()[n]
+				p.Shape = p.Shape.WithoutLayout()
+				p.Shape.Type = to
+				m.EntryLayout = nil
+				return true
+			}) {
 				break
 			}
 		}
@@ -143,26 +236,54 @@ func converted(l *hlo.Literal, from, to hlo.PrimitiveType) (*hlo.Literal, bool) 
 // inputs gives every input plain values: whole numbers from 2 on, with a third
 // added where the type has fractions.
 func (r *reducer) inputs() {
-	r.edit(func(m *hlo.Module, inputs *[]*hlo.Literal) bool {
-		changed := false
-		for n, old := range *inputs {
-			t := old.Shape.Type
-			if !old.Shape.IsArray() || t.IsComplex() || t == hlo.Pred {
-				continue
-			}
-			l := &hlo.Literal{Shape: old.Shape, Raw: slices.Clone(old.Raw), DynamicSizes: old.DynamicSizes}
-			for i := range l.Shape.Elems() {
-				if v := (i+2*int64(n))%7 + 2; t.IsFloat() {
-					l.SetFloat(i, float64(v)+1.0/3)
-				} else {
-					l.SetInt(i, v)
+	r.edit(func(_ *hlo.Module, inputs *[]*hlo.Literal) bool { return plainInputs(*inputs) })
+}
+
+func plainInputs(inputs []*hlo.Literal) (changed bool) {
+	for n, old := range inputs {
+		if !old.Shape.IsArray() || old.Shape.Type.IsComplex() || old.Shape.Type == hlo.Pred {
+			continue
+		}
+		l := plainInput(old.Shape, n)
+		l.DynamicSizes = old.DynamicSizes
+		changed = changed || !slices.Equal(old.Raw, l.Raw)
+		inputs[n] = l
+	}
+	return changed
+}
+
+// plainInput is the plain value of parameter n.
+func plainInput(s *hlo.Shape, n int) *hlo.Literal {
+	l := hlo.NewLiteral(s)
+	for i := range s.Elems() {
+		if v := (i+2*int64(n))%7 + 2; s.Type.IsFloat() {
+			l.SetFloat(i, float64(v)+1.0/3)
+		} else {
+			l.SetInt(i, v)
+		}
+	}
+	return l
+}
+
+// small tries to begin with plain inputs and with no size above 2, in one
+// dimension where that does: a program that many others become, so that what
+// was found out about it is known.
+func (r *reducer) small() {
+	shrink := func(flat bool) bool {
+		return r.edit(func(m *hlo.Module, inputs *[]*hlo.Literal) bool {
+			for _, from := range sizes(m) {
+				if from > 2 && !resize(m, *inputs, from, 2, false) {
+					return false
 				}
 			}
-			changed = changed || !slices.Equal(old.Raw, l.Raw)
-			(*inputs)[n] = l
-		}
-		return changed
-	})
+			if flat && !oneDimension(m, *inputs) {
+				return false
+			}
+			plainInputs(*inputs)
+			return true
+		})
+	}
+	_ = shrink(true) || shrink(false)
 }
 
 // parameters makes constants of the entry parameters, with their value or with
@@ -205,7 +326,7 @@ func (r *reducer) words() {
 			return true
 		})
 		for i := 0; c < len(r.best.Module.Computations) && i < len(r.best.Module.Computations[c].Instructions); i++ {
-			r.edit(func(m *hlo.Module, _ *[]*hlo.Literal) bool {
+			r.guarded(func(m *hlo.Module, _ *[]*hlo.Literal) bool {
 				in := m.Computations[c].Instructions[i]
 				switch {
 				case in.Op == hlo.OpCompare && in.Attr.ComparisonDirection != "LT":
@@ -224,6 +345,59 @@ func (r *reducer) words() {
 			})
 		}
 	}
+}
+
+// anything puts the sum of two parameters, or their comparison, in the place of
+// an instruction of the entry: what matters may be that there is a value of that
+// type.
+func (r *reducer) anything() {
+	for i := 0; i < len(r.best.Module.Entry.Instructions); i++ {
+		r.guarded(func(m *hlo.Module, inputs *[]*hlo.Literal) bool {
+			in := m.Entry.Instructions[i]
+			if in.Op == hlo.OpParameter || in.Op == hlo.OpConstant || moves(in) || !in.Shape.IsArray() || in.Shape.IsDynamic() {
+				return false
+			}
+			op, of := hlo.OpAdd, in.Shape.WithoutLayout()
+			if of.Type == hlo.Pred {
+				op, of.Type = hlo.OpCompare, hlo.S32
+			}
+			if in.Op == op && slices.ContainsFunc(in.Operands, func(o *hlo.Instruction) bool { return o.Op == hlo.OpParameter && o.Shape.Type == of.Type }) {
+				return false
+			}
+			plain := hlo.NewInstruction("plain."+in.Name, op, in.Shape.WithoutLayout())
+			if op == hlo.OpCompare {
+				plain.Attr.ComparisonDirection, plain.Attr.ComparisonType, plain.Attr.ComparisonOrder = "LT", "SIGNED", "TOTAL"
+			}
+			for k := range 2 {
+				p := hlo.NewInstruction(fmt.Sprintf("plain.%d.%s", k, in.Name), hlo.OpParameter, of.Clone())
+				p.Attr.ParameterNumber = int64(len(*inputs))
+				*inputs = append(*inputs, plainInput(of, len(*inputs)))
+				m.Entry.Instructions = slices.Insert(m.Entry.Instructions, 0, p)
+				plain.Operands = append(plain.Operands, p)
+			}
+			m.Entry.Instructions = append(m.Entry.Instructions, plain)
+			replaceUses(m.Entry, in, plain)
+			m.EntryLayout = nil
+			return true
+		})
+	}
+}
+
+// numbers puts attributes on their defaults, and the precision to which values
+// are rounded on one bit less than they have.
+func (r *reducer) numbers() {
+	r.attributes()
+	r.eachInstruction(func(c, i int) {
+		r.edit(func(m *hlo.Module, _ *[]*hlo.Literal) bool {
+			in := m.Computations[c].Instructions[i]
+			f := in.Shape.Type.Format()
+			if in.Op != hlo.OpReducePrecision || f == nil || in.Attr.ExponentBits == int32(f.ExponentBits) && in.Attr.MantissaBits == int32(f.MantissaBits-1) {
+				return false
+			}
+			in.Attr.ExponentBits, in.Attr.MantissaBits = int32(f.ExponentBits), int32(f.MantissaBits-1)
+			return true
+		})
+	})
 }
 
 // apart gives every use of a parameter of the entry a parameter of its own.
@@ -258,50 +432,52 @@ func (r *reducer) apart() {
 
 // flat gives the arrays of a program of element-wise operations one dimension.
 func (r *reducer) flat() {
-	r.edit(func(m *hlo.Module, inputs *[]*hlo.Literal) bool {
-		var dims []int64
-		for _, in := range m.Entry.Instructions {
-			if len(in.Called) > 0 || !in.Shape.IsArray() || in.Shape.IsDynamic() || in.Op != hlo.OpParameter && in.Op != hlo.OpConstant && !elementwise(in) {
-				return false
-			}
-			if in.Shape.Rank() == 0 {
-				continue
-			}
-			if dims == nil {
-				dims = in.Shape.Dims
-			}
-			if !slices.Equal(dims, in.Shape.Dims) {
-				return false
-			}
-		}
-		if len(dims) < 2 {
+	r.edit(func(m *hlo.Module, inputs *[]*hlo.Literal) bool { return oneDimension(m, *inputs) })
+}
+
+func oneDimension(m *hlo.Module, inputs []*hlo.Literal) bool {
+	var dims []int64
+	for _, in := range m.Entry.Instructions {
+		if len(in.Called) > 0 || !in.Shape.IsArray() || in.Shape.IsDynamic() || in.Op != hlo.OpParameter && in.Op != hlo.OpConstant && !elementwise(in) {
 			return false
 		}
-		n := int64(1)
-		for _, d := range dims {
-			n *= d
+		if in.Shape.Rank() == 0 {
+			continue
 		}
-		flatten := func(s *hlo.Shape) *hlo.Shape {
-			if s.Rank() == 0 {
-				return s
-			}
-			return hlo.ArrayShape(s.Type, n)
+		if dims == nil {
+			dims = in.Shape.Dims
 		}
-		for _, in := range m.Entry.Instructions {
-			in.Shape = flatten(in.Shape)
-			if in.Literal != nil {
-				in.Literal = &hlo.Literal{Shape: flatten(in.Literal.Shape), Raw: in.Literal.Raw}
-			}
-			if in.Op == hlo.OpBroadcast {
-				in.Attr.Dimensions = nil
-			}
+		if !slices.Equal(dims, in.Shape.Dims) {
+			return false
 		}
-		for i, l := range *inputs {
-			(*inputs)[i] = &hlo.Literal{Shape: flatten(l.Shape), Raw: l.Raw}
+	}
+	if len(dims) < 2 {
+		return false
+	}
+	n := int64(1)
+	for _, d := range dims {
+		n *= d
+	}
+	one := func(s *hlo.Shape) *hlo.Shape {
+		if s.Rank() == 0 {
+			return s
 		}
-		m.EntryLayout = nil
-		return true
-	})
+		return hlo.ArrayShape(s.Type, n)
+	}
+	for _, in := range m.Entry.Instructions {
+		in.Shape = one(in.Shape)
+		if in.Literal != nil {
+			in.Literal = &hlo.Literal{Shape: one(in.Literal.Shape), Raw: in.Literal.Raw}
+		}
+		if in.Op == hlo.OpBroadcast {
+			in.Attr.Dimensions = nil
+		}
+	}
+	for i, l := range inputs {
+		inputs[i] = &hlo.Literal{Shape: one(l.Shape), Raw: l.Raw}
+	}
+	m.EntryLayout = nil
+	return true
 }
 
 // elementwise reports whether the elements of an instruction come from those at

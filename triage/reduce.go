@@ -97,6 +97,8 @@ type reducer struct {
 	seen   map[string]bool // programs already tried
 	done   int             // accepted changes
 	probes int             // calls of fails
+	// rewrite is what the fault does to a program (Plainest).
+	rewrite func(context.Context, Program) (Rewrite, bool)
 }
 
 // try keeps a candidate if it is a valid program, was not tried before and

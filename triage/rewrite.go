@@ -63,6 +63,9 @@ func RewriteAt(before, after *hlo.Module, at *Location) (r Rewrite, ok bool) {
 	}
 	e.digests, e.texts = a, map[*hlo.Instruction]string{}
 	r.After = e.text(y)
+	if e.fused && computes(x) { // something was done to what a fusion gives, whatever that computes
+		r.Before = "fusion " + x.Shape.Type.String()
+	}
 	if x.Op == y.Op && x.Op != hlo.OpGetTupleElement {
 		if x.Op == hlo.OpConstant { // which value became which is the program's affair
 			return Rewrite{"constant " + x.Shape.Type.String(), "another constant"}, true
@@ -77,8 +80,8 @@ func RewriteAt(before, after *hlo.Module, at *Location) (r Rewrite, ok bool) {
 // descend goes from two instructions to the first place below where they
 // differ. Two that do the same to operands of which one pair differs have that
 // pair to thank for it, unless what was read is still there and something else
-// is read in its place; of the elements of a tuple the first that differs is
-// taken.
+// is read in its place that is not made of it; of the elements of a tuple the
+// first that differs is taken.
 func descend(b, a *digests, there map[string]bool, x, y *hlo.Instruction) (*hlo.Instruction, *hlo.Instruction) {
 	for b.alike(x, a, y) {
 		var below [][2]*hlo.Instruction
@@ -99,12 +102,38 @@ func descend(b, a *digests, there map[string]bool, x, y *hlo.Instruction) (*hlo.
 			break
 		}
 		p, q := b.through(below[0][0]), a.through(below[0][1])
-		if x.Op != hlo.OpTuple && (there[b.of[p]] || p.Op == hlo.OpParameter || p.Op == hlo.OpConstant && q.Op != hlo.OpConstant) {
+		if x.Op != hlo.OpTuple && (there[b.of[p]] && !(computes(p) && a.madeOf(q, b.of[p])) || p.Op == hlo.OpParameter || p.Op == hlo.OpConstant && q.Op != hlo.OpConstant) {
 			break
 		}
 		x, y = p, q
 	}
 	return x, y
+}
+
+// computes reports whether a value is more than one that is given.
+func computes(in *hlo.Instruction) bool {
+	return in.Op != hlo.OpParameter && in.Op != hlo.OpConstant && in.Op != hlo.OpGetTupleElement && !moves(in)
+}
+
+// madeOf reports whether an instruction reads a value, by its number.
+func (n *digests) madeOf(in *hlo.Instruction, vn string) bool {
+	seen := map[*hlo.Instruction]bool{}
+	var reads func(in *hlo.Instruction) bool
+	reads = func(in *hlo.Instruction) bool {
+		for _, o := range in.Operands {
+			if o = n.through(o); n.of[o] == vn {
+				return true
+			}
+			if !seen[o] {
+				seen[o] = true
+				if reads(o) {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	return reads(n.through(in))
 }
 
 // live are the instructions that the result needs: a pass may leave what it
@@ -300,6 +329,7 @@ type expression struct {
 	texts  map[*hlo.Instruction]string
 	root   string // number of the place before the step
 	tuple  string // number of the tuple of which that is an element; "" if it is none
+	fused  bool   // the place was read as the result of a fusion
 }
 
 // maxText bounds the text of one operand; longer ones are digests.
@@ -307,6 +337,7 @@ const maxText = 400
 
 // text is an operand.
 func (e *expression) text(in *hlo.Instruction) string {
+	e.look(in)
 	in = e.through(in)
 	if t, ok := e.texts[in]; ok {
 		return t
@@ -335,6 +366,15 @@ func (e *expression) text(in *hlo.Instruction) string {
 	return t
 }
 
+// look notes that an operand is the place before the step, read behind the
+// fusion that computes it.
+func (e *expression) look(in *hlo.Instruction) {
+	for in.Op == hlo.OpParameter && e.reads[in] != nil {
+		in = e.reads[in]
+	}
+	e.fused = e.fused || in.Op == hlo.OpFusion && e.of[in] == e.root
+}
+
 // moves reports whether an instruction keeps its operand's elements in their
 // order, or spreads one value.
 func moves(in *hlo.Instruction) bool {
@@ -357,6 +397,7 @@ func (e *expression) node(in *hlo.Instruction) string {
 	var read func(in *hlo.Instruction)
 	read = func(in *hlo.Instruction) {
 		for _, o := range in.Operands {
+			e.look(o)
 			if o = e.through(o); idempotent(in.Op) && o.Op == in.Op && !e.shared[e.of[o]] {
 				read(o) // a chain over several dimensions is that over one
 			} else {

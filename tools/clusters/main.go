@@ -10,6 +10,7 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"flag"
 	"fmt"
 	"io"
@@ -17,6 +18,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -33,6 +36,7 @@ import (
 	"github.com/passgate/passgate/hlo"
 	"github.com/passgate/passgate/hlo/eval"
 	"github.com/passgate/passgate/selftest"
+	"github.com/passgate/passgate/tools/rig"
 	"github.com/passgate/passgate/triage"
 	"github.com/passgate/passgate/xla/builds"
 	"github.com/passgate/passgate/xla/worker"
@@ -41,8 +45,8 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if len(os.Args) > 1 && os.Args[1] == "worker" {
-		if err := worker.Main(ctx, os.Stdin, os.Stdout, os.Args[2:]); err != nil {
+	if served, err := rig.Worker(ctx); served {
+		if err != nil {
 			os.Exit(1)
 		}
 		return
@@ -64,59 +68,106 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	workers := flags.Int("workers", runtime.NumCPU(), "defects to work on at a time")
 	temp := flags.String("temp", "", "directory of the dumps; one in memory is faster")
 	probes := flags.Int("probes", 0, "smaller programs to try for each finding before it gets its key")
+	only := flags.String("only", "", "work only on the chosen defects whose name matches this regular expression")
 	verbose := flags.Bool("v", false, "print every finding")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	spec, err := builds.Parse(*build)
-	if err != nil {
-		return err
-	}
-	store, err := builds.NewStore(builds.Config{Environ: os.Environ()})
-	if err != nil {
-		return err
-	}
-	b, err := store.Fetch(ctx, spec)
-	if err != nil {
-		return err
-	}
-	exe, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	pool, err := worker.NewPool(worker.Config{Command: []string{exe, "worker"}, Workers: *workers})
+	found, pool, err := rig.Open(ctx, []string{*build}, nil, worker.Config{Workers: *workers})
 	if err != nil {
 		return err
 	}
 	defer pool.Close()
-	m := &measurement{ctx: ctx, pool: reused{pool, &atomic.Int64{}}, build: b, seed: *seed, workers: *workers, programs: *programs, probes: *probes, temp: *temp}
-	if *verbose {
-		m.log = out
-	}
+	m := &measurement{ctx: ctx, pool: &reused{Pool: pool, requests: &atomic.Int64{}, known: map[[sha256.Size]byte]compiled{}}, build: found[0], seed: *seed, workers: *workers, programs: *programs, probes: *probes, temp: *temp, out: out, verbose: *verbose}
 	start := time.Now()
 	m.survey(*size, *most)
 	fmt.Fprintf(out, "%d programs surveyed in %.0fs\n", len(m.grounds), time.Since(start).Seconds())
-	found := m.choose(*count)
-	fmt.Fprintf(out, "%d defects chosen in %.0fs\n", len(found), time.Since(start).Seconds())
-	m.each(len(found), func(i int) { m.fill(found[i], rand.New(rand.NewPCG(*seed, uint64(i)+100))) })
-	m.report(out, found)
+	chosen := m.choose(*count)
+	match, err := regexp.Compile(*only)
+	if err != nil {
+		return fmt.Errorf("--only: %w", err)
+	}
+	chosen = slices.DeleteFunc(chosen, func(p *planted) bool { return !match.MatchString(p.Defect.String()) })
+	fmt.Fprintf(out, "%d defects chosen in %.0fs\n", len(chosen), time.Since(start).Seconds())
+	rig.Each(ctx, *workers, len(chosen), func(i int) { m.fill(chosen[i], rand.New(rand.NewPCG(*seed, uint64(chosen[i].number)+100))) })
+	fmt.Fprintln(out, m.sum())
 	fmt.Fprintf(out, "%.0fs, %d compilations\n", time.Since(start).Seconds(), m.pool.requests.Load())
 	return ctx.Err()
 }
 
-// reused runs what asks for a fresh process in a running one: confirmation is
-// not what is measured.
+// reused compiles every program once, confirmations in fresh processes
+// included, and executes nothing: neither is what is measured.
 type reused struct {
 	*worker.Pool
 	requests *atomic.Int64
+	mu       sync.Mutex
+	known    map[[sha256.Size]byte]compiled
+	order    [][sha256.Size]byte
 }
 
-func (r reused) Do(ctx context.Context, b *builds.Build, q worker.Request) worker.Outcome {
+type compiled struct {
+	outcome worker.Outcome
+	dumps   map[string][]byte
+}
+
+// remembered bounds the compilations that are kept, a few hundred kilobytes
+// each: those of the programs that are being worked on.
+const remembered = 400
+
+func (r *reused) Do(ctx context.Context, b *builds.Build, q worker.Request) worker.Outcome {
+	if !q.CompileOnly {
+		return worker.Outcome{Status: worker.Rejected, Failure: &worker.Failure{Message: "nothing is executed"}}
+	}
+	h := sha256.New()
+	fmt.Fprintf(h, "%q %q %v %v %v\n", b.ID, b.Env, q.DumpAll, q.BackendOnly, q.DumpDir != "")
+	for _, k := range slices.Sorted(maps.Keys(q.Options)) {
+		fmt.Fprintf(h, "%q=%q\n", k, q.Options[k])
+	}
+	h.Write(q.Program)
+	key := [sha256.Size]byte(h.Sum(nil))
+	r.mu.Lock()
+	c, ok := r.known[key]
+	r.mu.Unlock()
+	if ok {
+		for name, data := range c.dumps {
+			if err := os.WriteFile(filepath.Join(q.DumpDir, name), data, 0o600); err != nil {
+				return worker.Outcome{Status: worker.Infrastructure, Err: err}
+			}
+		}
+		return c.outcome
+	}
 	r.requests.Add(1)
-	return r.Pool.Do(ctx, b, q)
+	c.outcome = r.Pool.Do(ctx, b, q)
+	if c.outcome.Status == worker.Infrastructure {
+		return c.outcome
+	}
+	if q.DumpDir != "" {
+		c.dumps = map[string][]byte{}
+		files, err := os.ReadDir(q.DumpDir)
+		for _, f := range files {
+			var data []byte
+			if data, err = os.ReadFile(filepath.Join(q.DumpDir, f.Name())); err != nil {
+				break
+			}
+			c.dumps[f.Name()] = data
+		}
+		if err != nil {
+			return worker.Outcome{Status: worker.Infrastructure, Err: err}
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, ok := r.known[key]; !ok {
+		r.known[key] = c
+		if r.order = append(r.order, key); len(r.order) > remembered {
+			delete(r.known, r.order[0])
+			r.order = r.order[1:]
+		}
+	}
+	return c.outcome
 }
 
-func (r reused) DoFresh(ctx context.Context, b *builds.Build, q worker.Request) worker.Outcome {
+func (r *reused) DoFresh(ctx context.Context, b *builds.Build, q worker.Request) worker.Outcome {
 	return r.Do(ctx, b, q)
 }
 
@@ -125,7 +176,7 @@ var comparison = map[string]string{"xla_cpu_enable_fast_min_max": "false", "xla_
 
 type measurement struct {
 	ctx      context.Context
-	pool     reused
+	pool     *reused
 	build    *builds.Build
 	seed     uint64
 	workers  int
@@ -133,8 +184,10 @@ type measurement struct {
 	probes   int
 	temp     string
 	grounds  []*ground
-	log      io.Writer
-	mu       sync.Mutex
+	out      io.Writer
+	verbose  bool
+	mu       sync.Mutex // guards out and done
+	done     []*planted
 }
 
 // ground is a program and its states.
@@ -148,6 +201,7 @@ type ground struct {
 // planted is a defect with the clusters of its findings.
 type planted struct {
 	defects.Defect
+	number   int
 	route    selftest.Route
 	first    *ground
 	grounds  []*ground
@@ -156,26 +210,6 @@ type planted struct {
 	clusters map[string]int
 	rewrites map[string]string
 	example  map[string]string
-}
-
-func (m *measurement) each(n int, f func(i int)) {
-	next := make(chan int)
-	var wg sync.WaitGroup
-	for range m.workers {
-		wg.Go(func() {
-			for i := range next {
-				f(i)
-			}
-		})
-	}
-	for i := range n {
-		if m.ctx.Err() != nil {
-			break
-		}
-		next <- i
-	}
-	close(next)
-	wg.Wait()
 }
 
 // survey compiles patterns, generated programs and mutants of both.
@@ -194,7 +228,7 @@ func (m *measurement) survey(n, most int) {
 		}
 	}
 	all := make([]*ground, len(cases))
-	m.each(len(cases), func(i int) { all[i] = m.compile(cases[i]) })
+	rig.Each(m.ctx, m.workers, len(cases), func(i int) { all[i] = m.compile(cases[i]) })
 	m.grounds = slices.DeleteFunc(all, func(g *ground) bool { return g == nil })
 }
 
@@ -307,7 +341,7 @@ func (m *measurement) choose(n int) []*planted {
 					continue
 				}
 				seen[d.String()] = true
-				out = append(out, &planted{Defect: d, route: route, first: g, clusters: map[string]int{}, rewrites: map[string]string{}, example: map[string]string{}})
+				out = append(out, &planted{Defect: d, number: len(out), route: route, first: g, clusters: map[string]int{}, rewrites: map[string]string{}, example: map[string]string{}})
 				break
 			}
 		}
@@ -368,9 +402,9 @@ func (m *measurement) fill(p *planted, r *rand.Rand) {
 		}
 		shown[f.Case] = true
 		p.clusters[f.Cluster]++
-		text := ""
+		text := string(f.Class) + ", "
 		if f.Pass != nil {
-			text = f.Pass.Name + ": "
+			text += f.Pass.Name + ": "
 		}
 		if f.Rewrite != nil {
 			text += f.Rewrite.Before + " => " + f.Rewrite.After
@@ -378,11 +412,13 @@ func (m *measurement) fill(p *planted, r *rand.Rand) {
 		p.rewrites[f.Cluster], p.example[f.Cluster] = text, f.Case
 	}
 	p.failing, p.unseen = len(shown), len(p.grounds)-len(shown)
-	if m.log != nil {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		p.print(m.log)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.done = append(m.done, p)
+	if m.verbose || len(p.clusters) > 1 {
+		p.print(m.out)
 	}
+	fmt.Fprintln(m.out, "so far:", m.sum())
 }
 
 func (p *planted) print(out io.Writer) {
@@ -392,10 +428,11 @@ func (p *planted) print(out io.Writer) {
 	}
 }
 
-func (m *measurement) report(out io.Writer, found []*planted) {
+// sum counts the reports of the defects that are done.
+func (m *measurement) sum() string {
 	owners := map[string][]string{}
 	shown, programs, reports := 0, 0, 0
-	for _, p := range found {
+	for _, p := range m.done {
 		if p.failing == 0 {
 			continue
 		}
@@ -405,16 +442,12 @@ func (m *measurement) report(out io.Writer, found []*planted) {
 		for c := range p.clusters {
 			owners[c] = append(owners[c], p.Defect.String())
 		}
-		if m.log == nil && len(p.clusters) > 1 {
-			p.print(out)
-		}
 	}
-	merged := 0
+	var merged []string
 	for _, c := range slices.Sorted(maps.Keys(owners)) {
 		if len(owners[c]) > 1 {
-			merged++
-			fmt.Fprintf(out, "merged in %s: %s\n", c, strings.Join(owners[c], "; "))
+			merged = append(merged, fmt.Sprintf("\nmerged in %s: %s", c, strings.Join(owners[c], "; ")))
 		}
 	}
-	fmt.Fprintf(out, "%d defects, %d failing programs, %d reports: %.3f per defect; %d clusters hold more than one defect\n", shown, programs, reports, float64(reports)/float64(max(1, shown)), merged)
+	return fmt.Sprintf("%d defects, %d failing programs, %d reports: %.3f per defect; %d clusters hold more than one defect", shown, programs, reports, float64(reports)/float64(max(1, shown)), len(merged)) + strings.Join(merged, "")
 }

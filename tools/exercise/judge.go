@@ -13,6 +13,7 @@ import (
 	"github.com/passgate/passgate/fuzz"
 	"github.com/passgate/passgate/hlo"
 	"github.com/passgate/passgate/hlo/eval"
+	"github.com/passgate/passgate/tools/rig"
 	"github.com/passgate/passgate/xla/builds"
 	"github.com/passgate/passgate/xla/worker"
 )
@@ -29,7 +30,7 @@ type tally struct {
 func (b *bench) judge(ctx context.Context) error {
 	t := &tally{unevaluated: map[string]int{}, broken: map[string]int{}, wrong: map[string][]string{}}
 	start := time.Now()
-	b.each(b.n, func(i int) {
+	rig.Each(ctx, b.workers, b.n, func(i int) {
 		c, err := b.program(platformOf(b.builds[0]), i, b.passes...)
 		if err != nil {
 			t.note(t.broken, err.Error())

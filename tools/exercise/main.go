@@ -46,6 +46,7 @@ import (
 	"github.com/passgate/passgate/fuzz/mutate"
 	"github.com/passgate/passgate/fuzz/patterns"
 	"github.com/passgate/passgate/hlo"
+	"github.com/passgate/passgate/tools/rig"
 	"github.com/passgate/passgate/triage"
 	"github.com/passgate/passgate/xla/builds"
 	"github.com/passgate/passgate/xla/dump"
@@ -55,8 +56,8 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if len(os.Args) > 1 && os.Args[1] == "worker" {
-		if err := worker.Main(ctx, os.Stdin, os.Stdout, os.Args[2:]); err != nil {
+	if served, err := rig.Worker(ctx); served {
+		if err != nil {
 			fmt.Fprintln(os.Stderr, "exercise worker:", err)
 			os.Exit(2)
 		}
@@ -113,26 +114,8 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 			b.pattern = append(b.pattern, p)
 		}
 	}
-	store, err := builds.NewStore(builds.Config{Environ: os.Environ(), AcceptTerms: map[string]bool{*terms: true}})
-	if err != nil {
-		return err
-	}
-	for _, s := range strings.Split(*list, ",") {
-		spec, err := builds.Parse(s)
-		if err != nil {
-			return err
-		}
-		found, err := store.Fetch(ctx, spec)
-		if err != nil {
-			return err
-		}
-		b.builds = append(b.builds, found)
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	b.pool, err = worker.NewPool(worker.Config{Command: []string{self, "worker"}, Workers: b.workers, Timeout: *timeout, Threads: 1})
+	var err error
+	b.builds, b.pool, err = rig.Open(ctx, strings.Split(*list, ","), []string{*terms}, worker.Config{Workers: b.workers, Timeout: *timeout, Threads: 1})
 	if err != nil {
 		return err
 	}
@@ -168,24 +151,6 @@ func (b *bench) program(platform string, i int, focus ...string) (*fuzz.Case, er
 		return m, nil
 	}
 	return c, nil
-}
-
-// each calls do for 0 to n-1, some at a time, and then then in order.
-func (b *bench) each(n int, do func(i int)) {
-	next := make(chan int)
-	var wg sync.WaitGroup
-	for range b.workers {
-		wg.Go(func() {
-			for i := range next {
-				do(i)
-			}
-		})
-	}
-	for i := range n {
-		next <- i
-	}
-	close(next)
-	wg.Wait()
 }
 
 func platformOf(b *builds.Build) string {
@@ -290,7 +255,7 @@ func (b *bench) compile(ctx context.Context) error {
 		bad := map[string][]string{}
 		instructions := 0
 		start := time.Now()
-		b.each(b.n, func(i int) {
+		rig.Each(ctx, b.workers, b.n, func(i int) {
 			c, err := b.program(platformOf(build), i, b.passes...)
 			var why string
 			if err != nil {
@@ -355,7 +320,7 @@ func (b *bench) fire(ctx context.Context) error {
 		}
 		var mu sync.Mutex
 		hits, own, bad, crossed := map[string]int{}, map[string]int{}, map[string]int{}, map[string]int{}
-		b.each(len(passes)*b.n, func(k int) {
+		rig.Each(ctx, b.workers, len(passes)*b.n, func(k int) {
 			pass := passes[k/b.n]
 			c, err := b.program(platformOf(build), k%b.n, pass)
 			if err != nil {
@@ -411,7 +376,7 @@ func (b *bench) matrix(ctx context.Context) error {
 		hits := make([]map[string]int, len(ps))
 		ran := map[string]bool{}
 		bad := map[string]string{}
-		b.each(len(ps)*b.n, func(k int) {
+		rig.Each(ctx, b.workers, len(ps)*b.n, func(k int) {
 			p := ps[k/b.n]
 			c, err := p.Program(strings.ReplaceAll(p.Name, "/", "_")+fmt.Sprint(k%b.n), rand.New(rand.NewPCG(b.seed, uint64(k%b.n))))
 			var f fired

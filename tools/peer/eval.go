@@ -24,6 +24,7 @@ import (
 	"github.com/passgate/passgate/fuzz"
 	"github.com/passgate/passgate/hlo"
 	"github.com/passgate/passgate/hlo/eval"
+	"github.com/passgate/passgate/tools/rig"
 	"github.com/passgate/passgate/xla/builds"
 	"github.com/passgate/passgate/xla/worker"
 )
@@ -141,7 +142,7 @@ func compareValues(ctx context.Context, c evalConfig, w, progress io.Writer) (ok
 	if err != nil {
 		return false, err
 	}
-	found, pool, err := open(ctx, c.builds, "", c.workers, 20*time.Second)
+	found, pool, err := rig.Open(ctx, c.builds, nil, worker.Config{Workers: c.workers, Timeout: 20 * time.Second})
 	if err != nil {
 		return false, err
 	}

@@ -1,15 +1,10 @@
 package main
 
 import (
-	"context"
 	"iter"
 	"os"
-	"strings"
-	"time"
 
 	"github.com/passgate/passgate/fuzz"
-	"github.com/passgate/passgate/xla/builds"
-	"github.com/passgate/passgate/xla/worker"
 )
 
 // found is one HLO module of a checkout.
@@ -40,36 +35,4 @@ func modules(checkout string, occurrences *int) iter.Seq2[found, error] {
 			}
 		}
 	}
-}
-
-// open fetches builds and starts a pool of workers for them. terms are the
-// builds, comma-separated, whose own terms are accepted; patience is the time
-// for one request. The caller closes the pool.
-func open(ctx context.Context, specs []string, terms string, workers int, patience time.Duration) ([]*builds.Build, *worker.Pool, error) {
-	accepted := map[string]bool{}
-	for name := range strings.SplitSeq(terms, ",") {
-		accepted[name] = true
-	}
-	store, err := builds.NewStore(builds.Config{Environ: os.Environ(), AcceptTerms: accepted})
-	if err != nil {
-		return nil, nil, err
-	}
-	var out []*builds.Build
-	for _, s := range specs {
-		spec, err := builds.Parse(s)
-		if err != nil {
-			return nil, nil, err
-		}
-		b, err := store.Fetch(ctx, spec)
-		if err != nil {
-			return nil, nil, err
-		}
-		out = append(out, b)
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return nil, nil, err
-	}
-	pool, err := worker.NewPool(worker.Config{Command: []string{self, "worker"}, Workers: workers, Timeout: patience})
-	return out, pool, err
 }

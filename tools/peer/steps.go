@@ -22,6 +22,8 @@ import (
 	"github.com/passgate/passgate/fuzz"
 	"github.com/passgate/passgate/gate"
 	"github.com/passgate/passgate/hlo"
+	"github.com/passgate/passgate/tools/rig"
+	"github.com/passgate/passgate/xla/worker"
 )
 
 const stepsUsage = `usage: peer steps (--xla DIR | --cases DIR) --build SPEC [flags]
@@ -209,7 +211,7 @@ func countSteps(ctx context.Context, c stepsConfig, cases []stepProgram, sum *st
 			left = append(left, p)
 		}
 	}
-	found, pool, err := open(ctx, []string{c.build}, c.terms, c.workers, c.deadline)
+	found, pool, err := rig.Open(ctx, []string{c.build}, strings.Split(c.terms, ","), worker.Config{Workers: c.workers, Timeout: c.deadline})
 	if err != nil {
 		return err
 	}

@@ -29,6 +29,7 @@ import (
 	"github.com/passgate/passgate/fuzz"
 	"github.com/passgate/passgate/hlo"
 	"github.com/passgate/passgate/hlo/eval"
+	"github.com/passgate/passgate/tools/rig"
 	"github.com/passgate/passgate/triage"
 	"github.com/passgate/passgate/xla/builds"
 	"github.com/passgate/passgate/xla/worker"
@@ -37,8 +38,8 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if len(os.Args) > 1 && os.Args[1] == "worker" {
-		if err := worker.Main(ctx, os.Stdin, os.Stdout, os.Args[2:]); err != nil {
+	if served, err := rig.Worker(ctx); served {
+		if err != nil {
 			os.Exit(1)
 		}
 		return
@@ -60,29 +61,13 @@ func run(ctx context.Context, args []string, out io.Writer, now func() time.Time
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	spec, err := builds.Parse(*build)
-	if err != nil {
-		return err
-	}
-	store, err := builds.NewStore(builds.Config{Environ: os.Environ()})
-	if err != nil {
-		return err
-	}
-	b, err := store.Fetch(ctx, spec)
-	if err != nil {
-		return err
-	}
-	exe, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	pool, err := worker.NewPool(worker.Config{Command: []string{exe, "worker"}, Workers: 1})
+	found, pool, err := rig.Open(ctx, []string{*build}, nil, worker.Config{Workers: 1})
 	if err != nil {
 		return err
 	}
 	defer pool.Close()
 	for _, file := range flags.Args() {
-		g := &garden{ctx: ctx, out: out, now: now, pool: pool, build: b, rnd: rand.New(rand.NewPCG(*seed, 0))}
+		g := &garden{ctx: ctx, out: out, now: now, pool: pool, build: found[0], rnd: rand.New(rand.NewPCG(*seed, 0))}
 		if err := g.grow(file); err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
