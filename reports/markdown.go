@@ -458,6 +458,9 @@ func findingMarkdown(f *gate.Finding, also []string, limit int) string {
 		add("%s elements wrong on %s inputs", w, short(streamWord(f), 60))
 	}
 	add("witnesses: %s", short(strings.Join(f.Witnesses, ", "), 200))
+	for _, t := range testimony(f) {
+		add("%s: %s", short(t.What, 80), short(t.Text, 400))
+	}
 	if f.Confirmed != "" {
 		add("shown again in %s fresh processes", short(f.Confirmed, 20))
 	}
@@ -491,9 +494,14 @@ const openProgram = 8
 // Title is the verdict in a few words.
 func Title(r *gate.Result) string { return verdictWords[r.Verdict] }
 
-// Sentence says in one line what is wrong: where, and the values.
+// Sentence says in one line what is wrong: where, the values, and what the
+// witnesses say.
 func Sentence(f *gate.Finding) string {
-	return fmt.Sprintf("%s (%s) in case %s: %s", f.Class, statusWord(f), f.Case, firstWord(f))
+	s := fmt.Sprintf("%s (%s) in case %s: %s", f.Class, statusWord(f), f.Case, firstWord(f))
+	if w := verdictOfWitnesses(f); w != "" {
+		s += "; " + w
+	}
+	return s
 }
 
 // summed explains a step count of several cases.

@@ -40,7 +40,11 @@ func sample(text string) *gate.Result {
 		Findings: []gate.Finding{
 			{ID: "f-0123456789ab", Class: gate.Miscompile, Status: gate.New, Blocking: true, Case: "a", Stream: "own", Flags: "comparison",
 				Witnesses: []string{"execution"}, Output: "0", Elements: 12, Wrong: 3, First: gate.First{At: []int64{1, 2}, Base: text, Head: "2", Legal: "{1}"},
-				Piece: "fusion", Instruction: text, Location: &gate.Location{Computation: text, Opcode: "fusion", Source: text},
+				Piece: "fusion", Instruction: text, Location: &gate.Location{Computation: text, Opcode: "fusion", Source: text, Cause: "precision", Widened: []string{text}},
+				EnabledBy: &gate.PassStep{Pipeline: text, Name: text}, Disagreement: text, FailureRate: &gate.FailureRate{Runs: 300, Failed: 12, Interval: [2]float64{0.021, 0.069}, Probes: 60, Confidence: 0.95},
+				Evidence: []gate.Evidence{{Witness: gate.WitnessPasses, Says: gate.Accuses, Pass: &gate.PassStep{Pipeline: text, Name: text}, Detail: text}, {Witness: gate.WitnessStates, Says: gate.Acquits, Detail: text}},
+				Culprits: []gate.Culprit{{Pass: gate.PassStep{Pipeline: text, Name: text}, Level: gate.LevelHLO, Instruction: text, At: []int64{1}, Output: "0", Before: text, After: text, Elements: 12, Wrong: 3},
+					{Pass: gate.PassStep{Name: "code generation"}, Level: gate.LevelEmitter, At: []int64{}, EnabledBy: &gate.PassStep{Pipeline: text, Name: text}}},
 				Minimal: "HloModule a\n" + text + "\n```````\n", Instructions: 4, Base: gate.Right, Head: gate.Wrong, Confirmed: "3 of 3", Detail: text,
 				CaseFile: []byte("-- module.hlo --\n"), MinimalFile: []byte("-- module.hlo --\n")},
 			{ID: "f-ba9876543210", Class: gate.Crash, Status: gate.Fixed, Case: text, Stream: "random", Flags: "default", Witnesses: []string{"execution"},

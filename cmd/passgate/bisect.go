@@ -9,6 +9,7 @@ import (
 
 	"github.com/passgate/passgate/fuzz"
 	"github.com/passgate/passgate/gate"
+	"github.com/passgate/passgate/reports"
 	"github.com/passgate/passgate/xla/builds"
 )
 
@@ -127,17 +128,8 @@ func printLocation(w io.Writer, instruction string, loc *gate.Location) {
 	if loc.LegalBefore != "" {
 		fmt.Fprintf(w, "  value:       %s, should be %s\n", loc.LegalAfter, loc.LegalBefore)
 	}
-	switch {
-	case len(loc.Widened) > 0:
-		side := ""
-		if loc.WidenedBefore {
-			side = " of the module before"
-		}
-		fmt.Fprintf(w, "  cause:       precision: the difference vanishes with %s%s in f64\n", strings.Join(loc.Widened, ", "), side)
-	case loc.Cause == "precision":
-		fmt.Fprintf(w, "  cause:       precision: half of the digits are right\n")
-	case loc.Cause != "":
-		fmt.Fprintf(w, "  cause:       %s: it is no matter of rounding\n", loc.Cause)
+	if cause := reports.Cause(loc); cause != "" {
+		fmt.Fprintf(w, "  cause:       %s\n", oneLine(cause))
 	}
 	if loc.Source != "" {
 		fmt.Fprintf(w, "  source:      %s\n", loc.Source)
