@@ -107,13 +107,6 @@ type Step struct {
 	Changed bool
 }
 
-// Progress is the state of a run after a case.
-type Progress struct {
-	Done, Total    int
-	Case           CaseResult
-	Findings, News int // so far, before confirmation for News
-}
-
 // Reference gives the legal sets of a program's result. Errors are those of
 // eval.Run.
 type Reference func(ctx context.Context, m *hlo.Module, inputs []*hlo.Literal, o eval.Options) (*eval.Value, error)

@@ -118,6 +118,7 @@ func (r *run) explore(ctx context.Context, start time.Time, res *Result) []caseR
 	spent := func() bool { return x.Budget > 0 && r.cfg.Now().Sub(start) >= x.Budget }
 	var progress Progress
 	progress.Total = x.MaxCases
+	fired := newFirings(r)
 	for ctx.Err() == nil && !spent() {
 		n := batchSize
 		if x.MaxCases > 0 {
@@ -133,10 +134,12 @@ func (r *run) explore(ctx context.Context, start time.Time, res *Result) []caseR
 		}
 		outcomes := make([]campaign.Outcome, len(batch))
 		blocked := false
+		progress.Found = nil
 		for i, e := range results {
 			outcomes[i] = e.outcome
 			sum.add(e)
 			r.countFirings(res, e.fired)
+			fired.add(e.fired)
 			if e.suspicious == "" {
 				continue
 			}
@@ -156,10 +159,12 @@ func (r *run) explore(ctx context.Context, start time.Time, res *Result) []caseR
 				}
 			}
 			progress.Case = report.result
+			progress.Found = append(progress.Found, report.findings...)
 		}
 		x.Campaign.Learn(batch, outcomes)
 		progress.Done = sum.Programs
 		if r.cfg.Progress != nil {
+			progress.Passes = fired.passes()
 			r.cfg.Progress(progress)
 		}
 		if blocked && !x.GoOn {

@@ -148,6 +148,7 @@ func (r *run) all(ctx context.Context, cases []*fuzz.Case) []caseReport {
 	var mu sync.Mutex
 	var progress Progress
 	progress.Total = len(cases)
+	fired := newFirings(r)
 	for range max(1, r.cfg.Workers) {
 		wg.Go(func() {
 			for i := range next {
@@ -173,6 +174,8 @@ func (r *run) all(ctx context.Context, cases []*fuzz.Case) []caseReport {
 					}
 				}
 				if r.cfg.Progress != nil {
+					fired.add(reports[i].steps)
+					progress.Found, progress.Passes = reports[i].findings, fired.passes()
 					r.cfg.Progress(progress)
 				}
 				mu.Unlock()

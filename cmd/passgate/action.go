@@ -117,7 +117,7 @@ func (c *actionRunCmd) check(a *app, makes *action.Builds, ctx context.Context, 
 	if len(c.Merge) > 0 {
 		res, err := mergeShards(c.Merge, a.now)
 		if err == nil {
-			printResult(log, res, c.Out)
+			a.printResult(log, res, c.Out)
 		}
 		return res, err
 	}
@@ -139,7 +139,7 @@ func (c *actionRunCmd) check(a *app, makes *action.Builds, ctx context.Context, 
 	}
 	res, err := k.run(&inner)
 	if err == nil {
-		printResult(log, res, c.Out)
+		a.printResult(log, res, c.Out)
 	}
 	return res, err
 }

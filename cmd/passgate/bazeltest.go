@@ -81,7 +81,7 @@ func (c *bazelTestCmd) Run(a *app) error {
 			return err
 		}
 	}
-	printResult(a.stdout, res, k.Out)
+	a.printResult(a.stdout, res, k.Out)
 	switch {
 	case empty && res.Totals.Cases == 0:
 		fmt.Fprintln(a.stdout, "this shard has no case")

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -58,7 +59,7 @@ func (c *checkCmd) Run(a *app) error {
 		return fmt.Errorf("reports: %w", err)
 	}
 	if !c.JSON {
-		printResult(a.stdout, res, c.Out)
+		a.printResult(a.stdout, res, c.Out)
 	}
 	a.code = res.Verdict.ExitCode()
 	return nil
@@ -173,9 +174,11 @@ func checkOut(dir string) error {
 }
 
 // printResult prints the findings and the verdict.
-func printResult(w io.Writer, r *gate.Result, out string) {
+func (a *app) printResult(w io.Writer, r *gate.Result, out string) {
+	colours := a.paint(w)
 	if len(r.Findings) > 0 {
-		t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+		var table strings.Builder
+		t := tabwriter.NewWriter(&table, 0, 8, 2, ' ', 0)
 		fmt.Fprintln(t, "CASE\tCLASS\tSTATUS\tINPUTS\tWRONG\tFIRST")
 		for _, f := range r.Findings {
 			status := string(f.Status)
@@ -191,10 +194,16 @@ func printResult(w io.Writer, r *gate.Result, out string) {
 				wrong = fmt.Sprintf("%d/%d", f.Wrong, f.Elements)
 				first = fmt.Sprintf("%s%v base %s, head %s, legal %s", f.Output, f.First.At, f.First.Base, f.First.Head, f.First.Legal)
 			}
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", f.Case, f.Class, status, inputs, wrong, shorten(first, 100))
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", oneLine(f.Case), f.Class, status, inputs, wrong, shorten(first, 100))
 		}
 		t.Flush()
-		fmt.Fprintln(w)
+		for i, l := range strings.Split(table.String(), "\n") {
+			colour := 0
+			if i > 0 && i <= len(r.Findings) {
+				colour = findingColour(&r.Findings[i-1])
+			}
+			fmt.Fprintln(w, colours.in(colour, l))
+		}
 	}
 	t := r.Totals
 	if s := r.Steps; s != nil {
@@ -222,7 +231,7 @@ func printResult(w io.Writer, r *gate.Result, out string) {
 	if out != "" {
 		fmt.Fprintf(w, "reports in %s\n", out)
 	}
-	fmt.Fprintf(w, "verdict: %s\n", r.Verdict)
+	fmt.Fprintf(w, "verdict: %s\n", colours.in(verdictColour(r.Verdict), string(r.Verdict)))
 }
 
 // printCut prints what was judged in pieces, level by level.
@@ -242,7 +251,8 @@ func printCut(w io.Writer, c *gate.CutCounts) {
 	}
 }
 
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+// oneLine is foreign text on one line, with nothing in it that a terminal obeys.
+func oneLine(s string) string { return reports.Neutral(s, math.MaxInt) }
 
 func shorten(s string, n int) string {
 	s = oneLine(s)

@@ -101,7 +101,7 @@ func (c *fuzzCmd) Run(a *app) error {
 			}
 		}
 	} else {
-		printResult(a.stdout, res, c.Out)
+		a.printResult(a.stdout, res, c.Out)
 	}
 	if a.ctx.Err() != nil {
 		a.code = exitInconclusive

@@ -66,7 +66,7 @@ func (c *reportCmd) Run(a *app) error {
 		_, err = a.stdout.Write(out)
 		return err
 	case c.Merge:
-		printResult(a.stdout, res, c.Out)
+		a.printResult(a.stdout, res, c.Out)
 	}
 	return nil
 }
