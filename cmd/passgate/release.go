@@ -260,7 +260,7 @@ func (a *app) publish(t *release.Tally, previous *release.Report, out string, re
 			return err
 		}
 	}
-	printResult(a.stdout, res, out)
+	a.printResult(a.stdout, res, out)
 	a.code = res.Verdict.ExitCode()
 	return nil
 }
