@@ -49,7 +49,7 @@ var elementwise = []kind{
 		if lo > hi {
 			lo, hi = hi, lo
 		}
-		if g.Chance(12) { // rare: some builds die of it, and every finding would be that one
+		if g.Chance(2) {
 			return g.Clamp(g.Number(t, lo), x, g.Number(t, hi))
 		}
 		return g.Clamp(g.Fill(x, lo), x, g.Fill(x, hi))

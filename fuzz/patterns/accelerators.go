@@ -97,12 +97,6 @@ var accelerators = of("accelerator", nil, []Pattern{
 		q := b.Compare("GT", b.Transpose(x, 1, 0), b.Fill(x, 1))
 		b.Out(b.Bin(hlo.OpOr, p, q), b.Bin(hlo.OpXor, p, b.Un(hlo.OpNot, q)))
 	}),
-	tpu("control", []string{"control-dep-rewriter"}, func(b *builder) {
-		x := b.Source(hlo.F32, 8)
-		y, z := b.Neg(x), b.Un(hlo.OpTanh, x)
-		b.Custom("control_dep", hlo.TupleShape(), func(a *program.Attr) { a.CustomCallHasSideEffect = true }, nil, y, z)
-		b.Out(y, z)
-	}),
 	loop("two-sorts", []string{"sort-merger"}, func(b *builder) {
 		x, y, z := b.Source(hlo.F32, 64), b.Source(hlo.S32, 64), b.Source(hlo.F32, 64)
 		s := b.Sort(0, true, []value{x, y}, totalLess(b))

@@ -34,8 +34,8 @@ type Pattern struct {
 	// Alone says that the pattern sets module attributes or wants the root: it
 	// is a whole program and fits no other one.
 	Alone bool
-	// Narrow says that the results are random, or that no build executes the
-	// program: it is used for its passes only.
+	// Narrow says that the results are random, or that some or all builds do not
+	// take or not execute the program: it is used for its passes only.
 	Narrow bool
 	// Platform is the only one whose builds take the program: "" for any, TPU.
 	Platform string
@@ -48,7 +48,7 @@ func (p Pattern) Program(name string, r *rand.Rand) (*fuzz.Case, error) {
 }
 
 // families are the lists of the files of this package.
-var families = [][]Pattern{algebra, slicing, products, convolutions, loops, branches, calls, cleanup, converts, windows, indexing, sorting, expanders, dynamics, buffers, inPlace, collectives, replicated, accelerators}
+var families = [][]Pattern{algebra, slicing, products, convolutions, loops, branches, calls, cleanup, converts, windows, indexing, sorting, expanders, dynamics, buffers, inPlace, scans, markers, collectives, replicated, accelerators}
 
 // The platforms that patterns were measured on.
 const (
