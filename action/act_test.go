@@ -213,6 +213,9 @@ func TestActionInAct(t *testing.T) {
 					t.Errorf("%s: verdict %s, passes in focus %v", artifact, r.Verdict, r.Passes)
 				}
 			}
+			if r := h.result(t, "passgate-result"); r.Head.Spec != "head.so" || !strings.HasPrefix(r.Head.Source, "plugin.so after `cp ") {
+				t.Errorf("head is %s, %q: no reader can have that", r.Head.Spec, r.Head.Source)
+			}
 			for _, name := range []string{"report.html", "comment.md", "results.sarif", "junit.xml"} {
 				if _, err := os.Stat(filepath.Join(h.kept, "passgate-report", name)); err != nil {
 					t.Error(err)

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/passgate/passgate/gate"
 )
 
 // maxPlugin caps a plugin that comes as an artifact. The largest public ones
@@ -30,6 +32,23 @@ type Builds struct {
 	Command, Output string
 	// Environ is the command's environment before secrets are taken out.
 	Environ []string
+
+	sources map[Side]string
+}
+
+// Describe says in a result where a build comes from that was made here: its
+// file is gone when the job ends.
+func (b *Builds) Describe(side Side, build *gate.Build) {
+	if s := b.sources[side]; s != "" {
+		build.Spec, build.Source = string(side)+".so", s
+	}
+}
+
+func (b *Builds) remember(side Side, source string) {
+	if b.sources == nil {
+		b.sources = map[Side]string{}
+	}
+	b.sources[side] = source
 }
 
 // Side is base or head.
@@ -94,6 +113,7 @@ func (b *Builds) artifact(ctx context.Context, side Side, input string) (string,
 	if err := extract(archive, size, m[3], to, maxPlugin); err != nil {
 		return "", fmt.Errorf("%s: %w", input, err)
 	}
+	b.remember(side, fmt.Sprintf("%s of the artifact %s of run %d", m[3], m[1], run))
 	return to, nil
 }
 
@@ -173,6 +193,7 @@ func (b *Builds) build(ctx context.Context, side Side, log io.Writer) (string, e
 	if err != nil || !info.Mode().IsRegular() {
 		return "", fmt.Errorf("building %s at %s: it left no file %s", side, at, b.Output)
 	}
+	b.remember(side, fmt.Sprintf("%s after `%s` in a checkout of %s", b.Output, b.Command, at))
 	return filepath.Join(dir, b.Output), nil
 }
 

@@ -66,6 +66,9 @@ type Build struct {
 	Kind     string `json:"kind"` // executable or compile-only
 	Platform string `json:"platform"`
 	API      string `json:"api"`
+	// Source says how to get the file of Spec where the spec does not tell: the
+	// command and commit it was built by, or the artifact it comes from.
+	Source string `json:"source,omitempty"`
 	// Dropped are the comparison flags that the build does not have.
 	Dropped []string `json:"dropped_flags,omitempty"`
 }

@@ -43,6 +43,7 @@ func renderHTML(r *gate.Result) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	errors := errorFigures(r)
 	all, also := leaders(gravest(r, func(*gate.Finding) bool { return true }))
 	var broke *gate.Finding
 	if len(all) > 0 && all[0].Blocking {
@@ -53,7 +54,7 @@ func renderHTML(r *gate.Result) ([]byte, error) {
 	err = pageTemplate.Execute(&b, map[string]any{
 		"R": r, "Verdict": verdictWords[r.Verdict], "Counts": tallyOf(r).String(), "Broke": broke, "Findings": all, "Also": also, "Details": detailed,
 		"Undetailed": max(0, len(all)-detailed), "Figures": figs, "CellColumns": cellColumns, "Null": nullWord(r), "Untested": untested(r),
-		"Witnesses": strings.Join(witnesses(r), ", "), "Reproduce": reproduce(r), "Where": where(r),
+		"Witnesses": strings.Join(witnesses(r), ", "), "Reproduce": reproduce(r), "Where": where(r, func(s string) string { return visible(clip(s, 1000), false) }), "Errors": errors, "New": hasNew(r),
 		"Script": template.JS(script), "ScriptHash": template.HTMLAttr("sha256-" + base64.StdEncoding.EncodeToString(hash[:])),
 	})
 	return b.Bytes(), err

@@ -55,13 +55,32 @@ func renderComment(r *gate.Result) ([]byte, error) {
 func renderSummary(r *gate.Result) ([]byte, error) { return []byte(markdown(r, summaryLimits)), nil }
 
 // markdown is the one summary of a result, in the order in which a reader asks:
-// the verdict and what broke, what was tested, the findings, accuracy, false
-// alarms, what was not tested, and the command to see it again. Findings get the
-// room that the rest leaves.
+// the verdict, what broke and the command to see it again, what was tested, the
+// findings, accuracy, false alarms, and what was not tested. Where nothing broke,
+// the command stands at the end. Findings get the room that the rest leaves.
 func markdown(r *gate.Result, l limits) string {
 	head := headline(r, l) + tested(r, l)
-	tail := accuracy(r, l) + policyMarkdown(r, l) + falseAlarms(r) + notTested(r) + again(r)
+	tail := accuracy(r, l) + policyMarkdown(r, l) + falseAlarms(r) + notTested(r)
+	if !hasNew(r) {
+		tail += "### See it again\n\n" + again(r)
+	}
 	return head + findingsMarkdown(r, l, l.bytes-len(head)-len(tail)) + tail
+}
+
+// maxBroke bounds the defects that the headline names.
+const maxBroke = 3
+
+// brokeWord is one defect in one line: what, by whom, where, and the values.
+func brokeWord(f *gate.Finding, also []string) string {
+	guilty := ""
+	if f.Pass != nil {
+		guilty = " by " + short(passWord(f), 80)
+	}
+	more := ""
+	if len(also) > 0 {
+		more = fmt.Sprintf(" and in %s", many(len(also), "more case"))
+	}
+	return fmt.Sprintf("**%s%s** in case %s%s: %s", f.Class, guilty, short(f.Case, 80), more, short(firstWord(f), 300))
 }
 
 // maxReasons bounds the reasons that are shown.
@@ -71,17 +90,19 @@ func headline(r *gate.Result, l limits) string {
 	var b strings.Builder
 	t := tallyOf(r)
 	fmt.Fprintf(&b, "## passgate: %s\n\n", verdictWords[r.Verdict])
-	news := gravest(r, func(f *gate.Finding) bool { return f.Status == gate.New })
-	for _, g := range groups(news) {
-		if !g.first.Blocking {
-			continue
+	broke, also := leaders(gravest(r, func(f *gate.Finding) bool { return f.Blocking }))
+	for i, f := range broke {
+		if i == maxBroke {
+			fmt.Fprintf(&b, "- %s below\n", many(len(broke)-i, "more defect"))
+			break
 		}
-		more := ""
-		if g.n > 1 {
-			more = fmt.Sprintf(" (and %d more like it)", g.n-1)
-		}
-		fmt.Fprintf(&b, "**%s in %s:** case %s, %s%s\n\n", g.class, short(passWord(g.first), 80), short(g.first.Case, 80), short(firstWord(g.first), 300), more)
-		break
+		fmt.Fprintf(&b, "- %s\n", brokeWord(f, also[f.ID]))
+	}
+	if len(broke) > 0 {
+		b.WriteString("\n")
+	}
+	if hasNew(r) {
+		b.WriteString("**See it again.** " + again(r) + "\n")
 	}
 	fmt.Fprintf(&b, "%s. base %s, head %s\n\n", t, build(&r.Base), build(&r.Head))
 	for i, s := range r.Reasons {
@@ -353,12 +374,12 @@ func cutMarkdown(c *gate.CutCounts) string {
 		return ""
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "Judged in pieces, on the values that the pieces see, because the whole leaves too much open: %s; %d of %d pass steps by what they changed.\n\n", many(c.InPieces(), "program"), c.JudgedSteps, c.Steps)
+	fmt.Fprintf(&b, "<details><summary>Judged in pieces, because the whole leaves too much open: %s; %d of %d pass steps by what they changed</summary>\n\n", many(c.InPieces(), "program"), c.JudgedSteps, c.Steps)
 	b.WriteString("| level | pieces | elements judged | of them with wide bounds | undecided | wrong | pieces unsupported |\n|---|---|---|---|---|---|---|\n")
 	for _, l := range c.Levels {
 		fmt.Fprintf(&b, "| %s | %d | %d | %d | %d | %d | %d |\n", short(l.Level, 40), l.Pieces, l.JudgedElements, l.WideElements, l.UndecidedElements, l.WrongElements, l.Unsupported)
 	}
-	return b.String() + "\n"
+	return b.String() + "\n</details>\n\n"
 }
 
 func notTested(r *gate.Result) string {
@@ -375,7 +396,7 @@ func notTested(r *gate.Result) string {
 }
 
 func again(r *gate.Result) string {
-	return "### See it again\n\n" + where(r) + "\n\n" + fenced("", clip(reproduce(r), 1000))
+	return where(r, func(s string) string { return short(s, 300) }) + "\n\n" + fenced("", clip(reproduce(r), 1000))
 }
 
 func statusWord(f *gate.Finding) string {
@@ -426,24 +447,31 @@ func findingMarkdown(f *gate.Finding, also []string, limit int) string {
 	var facts []string
 	add := func(format string, args ...any) { facts = append(facts, fmt.Sprintf(format, args...)) }
 	if f.Pass != nil {
-		add("pass step %s", short(f.Pass.String(), 160))
-	}
-	if f.Level != "" {
-		add("level %s", short(string(f.Level), 40))
-	}
-	if f.Instruction != "" {
-		where := short(f.Instruction, 120)
+		guilty := "guilty: pass step " + short(f.Pass.String(), 160)
+		if f.Level != "" {
+			guilty += fmt.Sprintf(" (%s)", short(string(f.Level), 40))
+		}
+		if f.Instruction != "" {
+			guilty += ", instruction " + short(f.Instruction, 120)
+		}
 		if f.Location != nil && f.Location.Opcode != "" {
-			where += " (" + short(f.Location.Opcode, 60)
+			guilty += " (" + short(f.Location.Opcode, 60)
 			if f.Location.AfterOpcode != "" {
-				where += ", afterwards " + short(f.Location.AfterOpcode, 60)
+				guilty += ", afterwards " + short(f.Location.AfterOpcode, 60)
 			}
-			where += ")"
+			guilty += ")"
 		}
-		add("instruction %s", where)
-		if f.Location != nil && f.Location.Source != "" {
-			add("source line %s", short(f.Location.Source, 200))
+		add("%s", guilty)
+	} else {
+		if f.Level != "" {
+			add("level %s", short(string(f.Level), 40))
 		}
+		if f.Instruction != "" {
+			add("instruction %s", short(f.Instruction, 120))
+		}
+	}
+	if f.Location != nil && f.Location.Source != "" {
+		add("source line %s", short(f.Location.Source, 200))
 	}
 	if f.Rewrite != nil {
 		add("rewrite %s to %s", short(f.Rewrite.Before, 300), short(f.Rewrite.After, 300))
@@ -454,29 +482,34 @@ func findingMarkdown(f *gate.Finding, also []string, limit int) string {
 	if f.Piece != "" {
 		add("shown by a piece of the program, which leaves it open as a whole: %s", short(f.Piece, 40))
 	}
+	var seen []string
 	if w := wrongWord(f); w != "" {
-		add("%s elements wrong on %s inputs", w, short(streamWord(f), 60))
+		seen = append(seen, fmt.Sprintf("%s elements wrong on %s inputs", w, short(streamWord(f), 60)))
+	}
+	if f.Confirmed != "" {
+		seen = append(seen, fmt.Sprintf("shown again in %s fresh processes", short(f.Confirmed, 20)))
+	}
+	if f.Duplicates > 0 {
+		seen = append(seen, many(f.Duplicates, "more place")+" with the same")
+	}
+	if len(seen) > 0 {
+		add("%s", strings.Join(seen, "; "))
 	}
 	add("witnesses: %s", short(strings.Join(f.Witnesses, ", "), 200))
 	for _, t := range testimony(f) {
 		add("%s: %s", short(t.What, 80), short(t.Text, 400))
 	}
-	if f.Confirmed != "" {
-		add("shown again in %s fresh processes", short(f.Confirmed, 20))
-	}
-	if f.Duplicates > 0 {
-		add("%d more places show the same", f.Duplicates)
-	}
 	if len(f.Contest) > 0 {
 		add("rests on semantics that are argued about: %s", short(strings.Join(f.Contest, ", "), 200))
 	}
-	if f.Detail != "" {
+	if w := wrongWord(f); f.Detail != "" && (w == "" || f.Detail != fmt.Sprintf("%s elements of output %s outside the legal set", w, f.Output)) {
 		add("%s", short(f.Detail, 600))
 	}
-	add("`%s`", f.ID)
+	id := fmt.Sprintf("finding `%s`", f.ID)
 	if f.Cluster != "" {
-		add("defect `%s`", f.Cluster)
+		id += fmt.Sprintf(", defect `%s`", f.Cluster)
 	}
+	add("%s", id)
 	for _, s := range facts {
 		fmt.Fprintf(&b, "- %s\n", s)
 	}

@@ -33,7 +33,7 @@ const plottedRows = 20
 // series are the bars of one kind, one for each label.
 type series struct {
 	name   string
-	colour color.Color
+	colour color.RGBA
 	values []float64
 }
 
@@ -41,6 +41,42 @@ type series struct {
 type figure struct {
 	Title, Caption string
 	SVG            template.HTML
+	Legend         []key
+}
+
+// key is a colour and its meaning.
+type key struct {
+	Name   string
+	Colour template.CSS
+}
+
+// plotWidth is that of a phone's page, so that its text is as large there as the
+// page's; wider pages set several plots side by side.
+const plotWidth = 360
+
+// fewTicks are the axis's own ticks, at most four of them with a label.
+type fewTicks struct{}
+
+func (fewTicks) Ticks(min, max float64) []plot.Tick {
+	ticks := plot.DefaultTicks{}.Ticks(min, max)
+	labelled := 0
+	for _, t := range ticks {
+		if t.Label != "" {
+			labelled++
+		}
+	}
+	every := (labelled + 3) / 4
+	n := 0
+	for i := range ticks {
+		if ticks[i].Label == "" {
+			continue
+		}
+		if n%every != 0 {
+			ticks[i].Label = ""
+		}
+		n++
+	}
+	return ticks
 }
 
 // bars draws horizontal bars, one group for each label, the first label on top.
@@ -49,14 +85,16 @@ func bars(title, axis string, labels []string, all []series) (figure, error) {
 	p.BackgroundColor = color.Transparent
 	p.X.Label.Text = axis
 	p.X.Min = 0
-	for _, text := range []*font.Font{&p.X.Label.TextStyle.Font, &p.X.Tick.Label.Font, &p.Y.Tick.Label.Font, &p.Legend.TextStyle.Font} {
-		text.Typeface, text.Variant, text.Size = "Liberation", "Sans", 10
+	p.X.Tick.Marker = fewTicks{}
+	for _, text := range []*font.Font{&p.X.Label.TextStyle.Font, &p.X.Tick.Label.Font, &p.Y.Tick.Label.Font} {
+		text.Typeface, text.Variant, text.Size = "Liberation", "Sans", 12
 	}
 	names := make([]string, len(labels))
 	for i, l := range labels {
 		// Browsers set a name wider than the plot's own font, which is not there.
 		names[len(labels)-1-i] = plotLabel(l) + strings.Repeat(" ", 1+len(l)/4)
 	}
+	var legend []key
 	width := vg.Points(14) / vg.Length(len(all))
 	for i, s := range all {
 		values := plotter.Values(slices.Clone(s.values))
@@ -69,18 +107,18 @@ func bars(title, axis string, labels []string, all []series) (figure, error) {
 		b.Offset = width * (vg.Length(len(all)-1)/2 - vg.Length(i))
 		p.Add(b)
 		if len(all) > 1 {
-			p.Legend.Add(s.name, b)
+			legend = append(legend, key{s.name, template.CSS(fmt.Sprintf("color:#%02x%02x%02x", s.colour.R, s.colour.G, s.colour.B))})
 		}
 	}
 	p.X.Max *= 1.04 // the longest bar ends inside
 	p.NominalY(names...)
-	c := vgsvg.New(460, vg.Points(50+20*float64(len(labels))))
+	c := vgsvg.New(plotWidth, vg.Points(56+20*float64(len(labels))))
 	p.Draw(draw.New(c))
 	var b bytes.Buffer
 	if _, err := c.WriteTo(&b); err != nil {
 		return figure{}, err
 	}
-	return figure{Title: title, SVG: inlineSVG(b.String(), title)}, nil
+	return figure{Title: title, SVG: inlineSVG(b.String(), title), Legend: legend}, nil
 }
 
 // plotLabel is a name in the characters that are safe in SVG.
@@ -91,8 +129,8 @@ func plotLabel(s string) string {
 		}
 		return '?'
 	}, s)
-	if len(s) > 34 {
-		s = s[:31] + "..."
+	if len(s) > 26 {
+		s = s[:23] + "..."
 	}
 	return s
 }
@@ -114,7 +152,7 @@ func inlineSVG(s, title string) template.HTML {
 	return template.HTML(fmt.Sprintf(`<svg role="img" aria-label="%s" viewBox="%s" fill="currentColor" xmlns="http://www.w3.org/2000/svg">`, template.HTMLEscapeString(title), box) + body)
 }
 
-// figures are the plots of a result.
+// figures are the plots of what was tested.
 func figures(r *gate.Result) ([]figure, error) {
 	var out []figure
 	add := func(f figure, err error) error {
@@ -158,7 +196,7 @@ func figures(r *gate.Result) ([]figure, error) {
 			return nil, err
 		}
 	}
-	return append(out, errorFigures(r)...), nil
+	return out, nil
 }
 
 // errorFigures shows, for every cell of the accuracy statistics, on how many

@@ -35,13 +35,7 @@ func findingReadme(r *gate.Result, f *gate.Finding) string {
 
 // showCommands are the commands that show a finding, in its folder.
 func showCommands(r *gate.Result, f *gate.Finding) []string {
-	replay := "passgate replay"
-	for _, b := range []*gate.Build{&r.Base, &r.Head} {
-		if strings.HasPrefix(b.Spec, "libtpu:") {
-			replay += " --accept-terms libtpu"
-			break
-		}
-	}
+	replay := "passgate replay" + termsFlag(r)
 	if passesAlone(f) && r.Base.Kind != "compile-only" && r.Head.Kind != "compile-only" {
 		replay += " --passes-only"
 	}

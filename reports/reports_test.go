@@ -27,7 +27,7 @@ const hostile = "@octocat <img src=x onerror=alert(1)> [x](http://evil.example) 
 func sample(text string) *gate.Result {
 	return &gate.Result{
 		Schema: gate.Schema, Verdict: gate.Blocked, Reasons: []string{"1 finding new", text}, Seed: 7,
-		Base:   gate.Build{Spec: "./base.so", ID: "sha256:0", Kind: "executable", Platform: "cpu", API: "0.106"},
+		Base:   gate.Build{Spec: "./base.so", Source: text, ID: "sha256:0", Kind: "executable", Platform: "cpu", API: "0.106"},
 		Head:   gate.Build{Spec: text, ID: "sha256:1", Kind: "executable", Platform: text, API: "0.115"},
 		Passes: []gate.PassResult{{Name: "algsimp", Weight: 6, Reason: text, Ran: 4, Fired: 2, Cases: 1}},
 		Totals: gate.Totals{Cases: 3, Executed: 2, JudgedElements: 12, Infrastructure: 1},

@@ -178,12 +178,19 @@ func untested(r *gate.Result) []string {
 	return out
 }
 
-// where says in one line where the command of reproduce is to be run.
-func where(r *gate.Result) string {
+// where says where the command of reproduce is to be run, and what its files are.
+// quote makes foreign text harmless.
+func where(r *gate.Result, quote func(string) string) string {
+	out := "With passgate on a Linux machine and the cases of the run"
 	if hasNew(r) {
-		return "With passgate on a Linux machine, in the directory that holds the run's reports (in CI: the artifact, unpacked as passgate-out):"
+		out = "With passgate on a Linux machine, in the directory that holds the run's reports (in CI: the artifact, unpacked as passgate-out)"
 	}
-	return "With passgate on a Linux machine and the cases of the run:"
+	for _, b := range []*gate.Build{&r.Base, &r.Head} {
+		if b.Source != "" {
+			out += fmt.Sprintf("; %s is %s", quote(b.Spec), quote(b.Source))
+		}
+	}
+	return out + ":"
 }
 
 func hasNew(r *gate.Result) bool {
@@ -197,5 +204,13 @@ func reproduce(r *gate.Result) string {
 	if hasNew(r) {
 		cases = "passgate-out/findings"
 	}
-	return fmt.Sprintf("passgate check --base %s --head %s --seed %d --cases %s", shellQuote(r.Base.Spec), shellQuote(r.Head.Spec), r.Seed, cases)
+	return fmt.Sprintf("passgate check%s --base %s --head %s --seed %d --cases %s", termsFlag(r), shellQuote(r.Base.Spec), shellQuote(r.Head.Spec), r.Seed, cases)
+}
+
+// termsFlag accepts the terms of builds that have their own.
+func termsFlag(r *gate.Result) string {
+	if strings.HasPrefix(r.Base.Spec, "libtpu:") || strings.HasPrefix(r.Head.Spec, "libtpu:") {
+		return " --accept-terms libtpu"
+	}
+	return ""
 }

@@ -139,6 +139,8 @@ func (c *actionRunCmd) check(a *app, makes *action.Builds, ctx context.Context, 
 	}
 	res, err := k.run(&inner)
 	if err == nil {
+		makes.Describe(action.BaseSide, &res.Base)
+		makes.Describe(action.HeadSide, &res.Head)
 		a.printResult(log, res, c.Out)
 	}
 	return res, err

@@ -67,7 +67,7 @@ func TestActionRun(t *testing.T) {
 		verdict    string
 		has        []string
 	}{
-		{"xla-2026-06", "jax-0.11.2", 1, "blocked", []string{"## passgate: blocked", "miscompile in code generation", "| algsimp | 6 |", "2 changed files, from git", "History: 1 push", head + ": blocked, 1 new"}},
+		{"xla-2026-06", "jax-0.11.2", 1, "blocked", []string{"## passgate: blocked", "miscompile by code generation", "| algsimp | 6 |", "2 changed files, from git", "History: 1 push", head + ": blocked, 1 new"}},
 		{"xla-2026-06", "xla-2026-06", 0, "pass", []string{"## passgate: pass", head + ": pass, 0 new"}},
 	} {
 		output := filepath.Join(t.TempDir(), "output")
