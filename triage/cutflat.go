@@ -14,7 +14,8 @@ import (
 // apart at once) is gone, and what no root needs is gone. Passes that only
 // fuse, outline, copy or lay out leave it as it was.
 //
-// Loops and conditionals stay, with flat bodies. Bodies of reductions, sorts
+// Loops and conditionals stay, with flat bodies; the state of loops is what they
+// need (see trimLoops). Bodies of reductions, sorts
 // and the like stay as they are: they are part of the operation.
 type flatModule struct {
 	module *hlo.Module
@@ -36,6 +37,7 @@ func flatten(m *hlo.Module) *flatModule {
 	}
 	// The names of the entry come first: they are kept where two are the same.
 	f.out.module.Entry = f.control(m.Entry)
+	f.out.trimLoops()
 	return f.out
 }
 
