@@ -51,6 +51,9 @@ func (t *Tally) Add(r *Record) bool {
 	return true
 }
 
+// Has reports whether the record of a unit is there.
+func (t *Tally) Has(unit int) bool { return t.records[unit-1] != nil }
+
 // Missing are the units without a record, in order.
 func (t *Tally) Missing() []int {
 	var out []int

@@ -48,6 +48,8 @@ type app struct {
 type commands struct {
 	Check          checkCmd          `cmd:"" help:"The gate: base against head on a set of cases."`
 	Fuzz           fuzzCmd           `cmd:"" help:"Explore for programs that builds get wrong, without a gate."`
+	Serve          serveCmd          `cmd:"" help:"A release run on many machines: hand out the units and collect them."`
+	Work           workCmd           `cmd:"" help:"Run the units that passgate serve hands out."`
 	Release        releaseCmd        `cmd:"" help:"Compare a release candidate with the last release over a whole corpus; goes on after an interruption."`
 	Replay         replayCmd         `cmd:"" help:"Run cases on builds and print the outputs next to the reference."`
 	Bisect         bisectCmd         `cmd:"" help:"Name the guilty pass step and instruction of what a build gets wrong."`

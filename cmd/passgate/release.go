@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/passgate/passgate/fuzz"
 	"github.com/passgate/passgate/fuzz/generate"
@@ -64,45 +65,72 @@ func (c *releaseCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(c.Out, 0o755); err != nil {
-		return err
-	}
-	name := filepath.Join(c.Out, journalName)
-	if c.Restart {
-		if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return err
-		}
-	}
-	scratch, err := newScratch(c.Out)
+	run, err := a.openRun(job, found, c.workers(), c.Out, c.Restart)
 	if err != nil {
 		return err
 	}
-	defer scratch.remove()
-	work, done, err := a.work(job, found, c.workers(), scratch)
-	if err != nil {
-		return err
-	}
-	defer done()
-	tally := work.NewTally()
-	journal, err := work.Resume(name, tally)
-	var damaged *release.JournalError
-	if errors.As(err, &damaged) {
-		return usagef("%v; --restart begins anew", damaged)
-	}
-	if err != nil {
-		return err
-	}
-	defer journal.Close()
-	if n := tally.Progress.Resumed; n > 0 {
-		fmt.Fprintf(a.stderr, "%d of %d units were done before\n", n, tally.Progress.Units)
-	}
+	defer run.close()
 	report, end := a.unitProgress()
-	err = work.Local(a.ctx, tally, journal, c.workers(), report)
+	err = run.work.Local(a.ctx, run.tally, run.journal, c.workers(), report)
 	end()
 	if err != nil {
 		return err
 	}
-	return a.publish(tally, previous, c.Out, c.storeFlags)
+	return a.publish(run.tally, previous, c.Out, c.storeFlags)
+}
+
+// openRelease is a run with its journal.
+type openRelease struct {
+	work    *release.Work
+	tally   *release.Tally
+	journal *release.Journal
+	done    []func()
+}
+
+func (r *openRelease) close() {
+	for _, f := range slices.Backward(r.done) {
+		f()
+	}
+}
+
+// openRun makes a job ready in its directory and reads what was done before.
+func (a *app) openRun(job *release.Job, found [3]*builds.Build, workers int, out string, restart bool) (*openRelease, error) {
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return nil, err
+	}
+	name := filepath.Join(out, journalName)
+	if restart {
+		if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, err
+		}
+	}
+	r := &openRelease{}
+	s, err := newScratch(out)
+	if err != nil {
+		return nil, err
+	}
+	r.done = append(r.done, s.remove)
+	work, done, err := a.work(job, found, workers, s)
+	if err != nil {
+		r.close()
+		return nil, err
+	}
+	r.done = append(r.done, done)
+	r.work, r.tally = work, work.NewTally()
+	r.journal, err = work.Resume(name, r.tally)
+	if err != nil {
+		r.close()
+		var damaged *release.JournalError
+		if errors.As(err, &damaged) {
+			err = usagef("%v; --restart begins anew", damaged)
+		}
+		return nil, err
+	}
+	r.done = append(r.done, func() { r.journal.Close() }) // every record is on disk
+	if n := r.tally.Progress.Resumed; n > 0 {
+		fmt.Fprintf(a.stderr, "%d of %d units were done before\n", n, r.tally.Progress.Units)
+	}
+	return r, nil
 }
 
 // job makes the job of the flags and puts its builds on this machine: base, head
