@@ -26,6 +26,8 @@ import (
 //	near     VALUE is a list V,V,...: half of the elements are one of them, the others one step above or below,
 //	         or of the other sign (real types only)
 //	edges    those special values in turn, from number seed on: as many elements as there are values hold each once
+//	crossed  seven special values such that, over 49 elements, two arrays whose seeds differ below 8 hold every
+//	         pair of them (seed is 8 times the number of the first element, plus the number of the array)
 //
 // index=N says that integers are used as an index into N elements: lattice
 // stays inside [0, N), random leaves it once in 8 draws, special once in 2.
@@ -152,7 +154,7 @@ func (g Generator) String() string {
 		b.WriteString(" " + g.Value)
 	case "near":
 		fmt.Fprintf(&b, " %s seed=%d", g.Value, g.Seed)
-	case "lattice", "random", "special", "edges":
+	case "lattice", "random", "special", "edges", "crossed":
 		fmt.Fprintf(&b, " seed=%d", g.Seed)
 	}
 	if g.Index != 0 {
@@ -197,6 +199,11 @@ func (g Generator) Generate() *hlo.Literal {
 	case g.Kind == "edges":
 		for i := range n {
 			d.edge(lit, i, g.Seed+uint64(i))
+		}
+	case g.Kind == "crossed":
+		d.specials, d.extremes = d.crossing()
+		for i := range n {
+			d.edge(lit, i, crossed(g.Seed/crossedArrays+uint64(i), g.Seed%crossedArrays))
 		}
 	case g.Type == hlo.Pred:
 		for i := range n {
@@ -348,6 +355,48 @@ func (d *draws) edge(lit *hlo.Literal, i int64, k uint64) {
 	}
 }
 
+// crossedValues is the number of values that are crossed, a prime, and
+// crossedArrays that of the arrays between which they are.
+const (
+	crossedValues = 7
+	crossedArrays = crossedValues + 1
+)
+
+// crossed is the value that element i of an array holds: row i of an orthogonal
+// array of strength two, so that in 49 rows every two columns hold every pair of
+// values (R. Bose, Sankhya 3, 1938: the columns b and c*b + a over a prime
+// field). The first rows pair every value with itself and with its neighbour.
+func crossed(i, array uint64) uint64 {
+	const q = crossedValues
+	i %= q * q
+	a, b := i/q, i%q
+	if i < 2*q { // a = 0 and a = 1 in turn
+		a, b = i%2, i/2
+	}
+	if array == q {
+		return a
+	}
+	return (array*a + b) % q
+}
+
+// crossing are the values that are crossed, in an order that makes the first
+// rows worth most: in them are 0*inf, inf-inf, inf/inf, 0/0, NaN with a number,
+// and sums and products that overflow. Types without infinities or NaN hold
+// their largest values instead.
+func (d *draws) crossing() ([]float64, []int64) {
+	f := d.t.Real().Format()
+	if f == nil {
+		return nil, d.extremes // seven of them
+	}
+	values := []float64{0, math.Inf(1), math.Inf(-1), math.NaN(), -1, f.Max(), math.Copysign(0, -1)}
+	for i, v := range values {
+		if math.IsNaN(v) && !f.HasNaN || !math.IsNaN(v) && (f.Round(v) != v || math.Signbit(f.Round(v)) != math.Signbit(v)) {
+			values[i] = f.Max()
+		}
+	}
+	return values, nil
+}
+
 // edges is the number of special values of a type.
 func edges(t hlo.PrimitiveType) int64 {
 	d := &draws{t: t}
@@ -414,7 +463,8 @@ const (
 	LatticeStream = "lattice"
 	RandomStream  = "random"
 	SpecialStream = "special"
-	EdgeStream    = "edges" // of EdgeStreams, with a number
+	EdgeStream    = "edges"   // of EdgeStreams, with a number
+	CrossedStream = "crossed" // likewise
 )
 
 // Streams are the case's own inputs, if it has any, and the three generated
@@ -443,9 +493,12 @@ func (c *Case) Streams(seed uint64) []Stream {
 	return out
 }
 
-// maxEdgeStreams bounds EdgeStreams: what scalars would need is left to the
-// special stream.
-const maxEdgeStreams = 6
+// maxEdgeStreams and maxCrossedStreams bound EdgeStreams: what scalars would need
+// is left to the special stream.
+const (
+	maxEdgeStreams    = 6
+	maxCrossedStreams = 4
+)
 
 // maxEdgeElements bounds the programs with EdgeStreams: for larger ones the
 // special stream holds every special value already.
@@ -453,7 +506,9 @@ const maxEdgeElements = 4096
 
 // EdgeStreams give every special value to every parameter of a small program,
 // where the special stream, which draws them, holds but a few: as many streams
-// as it takes, at most maxEdgeStreams, named edges-1 and so on. They cost an
+// as it takes, at most maxEdgeStreams, named edges-1 and so on. Where two or more
+// arrays of floats come together, further streams, crossed-1 and so on, give
+// them pairs of special values: 0*inf needs both operands. They cost an
 // evaluation each, and are meant for where nothing is executed.
 func (c *Case) EdgeStreams(seed uint64) []Stream {
 	params := c.Params()
@@ -461,12 +516,17 @@ func (c *Case) EdgeStreams(seed uint64) []Stream {
 		return nil
 	}
 	count, total := int64(0), int64(0)
+	floats, smallest := 0, int64(math.MaxInt64)
 	for _, p := range params {
 		for _, leaf := range p.Leaves() {
 			n := leaf.Elems()
 			total += n
 			if n > 0 {
 				count = max(count, (edges(leaf.Type)+n-1)/n)
+			}
+			if n > 0 && leaf.Type.Real().Format() != nil {
+				floats++
+				smallest = min(smallest, n)
 			}
 		}
 	}
@@ -475,14 +535,21 @@ func (c *Case) EdgeStreams(seed uint64) []Stream {
 	}
 	roles := parameterRoles(c.Module)
 	var out []Stream
-	for k := range min(count, maxEdgeStreams) {
-		s := Stream{Name: fmt.Sprintf("%s-%d", EdgeStream, k+1)}
-		for i, p := range params {
-			lit, text := generateFor(c.Name, EdgeStream, seed+uint64(k), i, p, roles)
-			s.Inputs = append(s.Inputs, lit)
-			s.Lines = append(s.Lines, text)
+	add := func(kind string, count int64, seed uint64) {
+		for k := range count {
+			s := Stream{Name: fmt.Sprintf("%s-%d", kind, k+1)}
+			for i, p := range params {
+				lit, text := generateFor(c.Name, kind, seed+uint64(k), i, p, roles)
+				s.Inputs = append(s.Inputs, lit)
+				s.Lines = append(s.Lines, text)
+			}
+			out = append(out, s)
 		}
-		out = append(out, s)
+	}
+	add(EdgeStream, min(count, maxEdgeStreams), seed)
+	if floats > 1 {
+		const pairs = crossedValues * crossedValues
+		add(CrossedStream, min((pairs+smallest-1)/smallest, maxCrossedStreams), 0)
 	}
 	return out
 }
@@ -518,6 +585,9 @@ func generateFor(name, kind string, seed uint64, param int, shape *hlo.Shape, ro
 		g := Generator{Kind: kind, Type: s.Type, Dims: s.Dims, Seed: inputSeed(seed, name, kind, param, leaf)}
 		if kind == EdgeStream { // streams with neighbouring seeds continue each other; parameters are out of step
 			g.Seed = inputSeed(0, name, kind, param, leaf)%64 + seed*uint64(max(s.Elems(), 1))
+		}
+		if kind == CrossedStream { // the same elements of all arrays are crossed
+			g.Seed = seed*uint64(max(s.Elems(), 1))*crossedArrays + uint64(param+leaf)%crossedArrays
 		}
 		if s.Type.IsInteger() {
 			r := roles[leafKey{param, leaf}]

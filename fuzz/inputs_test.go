@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -294,5 +295,53 @@ func TestEdgeStreamsHoldEverySpecialValue(t *testing.T) {
 	}
 	if n := len(large.EdgeStreams(7)); n != 0 {
 		t.Errorf("%d edge streams of a large program", n)
+	}
+}
+
+// Between any two arrays of floats the crossed streams hold every pair of
+// special values, in 49 elements; a few elements hold what makes NaN of numbers.
+func TestCrossedStreams(t *testing.T) {
+	program := func(n int) *fuzz.Case {
+		c, err := fuzz.ReadModule("m.hlo", fmt.Appendf(nil, "HloModule m\nENTRY e {\n  x = f32[%d] parameter(0)\n  y = bf16[%d] parameter(1)\n  z = f32[%d] parameter(2)\n  ROOT t = (f32[%d], bf16[%d], f32[%d]) tuple(x, y, z)\n}\n", n, n, n, n, n, n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	crossed := func(c *fuzz.Case) []fuzz.Stream {
+		return slices.DeleteFunc(c.EdgeStreams(7), func(s fuzz.Stream) bool { return !strings.HasPrefix(s.Name, fuzz.CrossedStream) })
+	}
+	for _, n := range []int{49, 13} {
+		pairs := map[[4]uint64]bool{}
+		for _, s := range crossed(program(n)) {
+			for p := range 3 {
+				for q := range p {
+					for i := range s.Inputs[p].Shape.Elems() {
+						pairs[[4]uint64{uint64(p), uint64(q), s.Inputs[p].Bits(i), s.Inputs[q].Bits(i)}] = true
+					}
+				}
+			}
+		}
+		if len(pairs) != 3*49 {
+			t.Errorf("%d elements: %d pairs of values in 3 pairs of arrays, want 49 each", n, len(pairs))
+		}
+	}
+	zeroTimesInfinity := false
+	for _, s := range crossed(program(1)) {
+		x, y := s.Inputs[0].Float(0), s.Inputs[1].Float(0)
+		zeroTimesInfinity = zeroTimesInfinity || math.IsNaN(x*y) && !math.IsNaN(x) && !math.IsNaN(y)
+		if again, err := fuzz.ReadCase("m.case", program(1).WithInputs(s.Inputs, s.Lines, "").Format()); err != nil || !bytes.Equal(again.Inputs[1].Raw, s.Inputs[1].Raw) {
+			t.Errorf("%s: %v does not give the same inputs again (%v)", s.Name, s.Lines, err)
+		}
+	}
+	if !zeroTimesInfinity {
+		t.Error("no product of scalars is NaN without a NaN")
+	}
+	one, err := fuzz.ReadModule("m.hlo", []byte("HloModule m\nENTRY e {\n  x = f32[5] parameter(0)\n  ROOT z = f32[5] negate(x)\n}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(crossed(one)); n != 0 {
+		t.Errorf("%d crossed streams of a program with one array", n)
 	}
 }

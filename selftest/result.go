@@ -1,6 +1,7 @@
 package selftest
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
@@ -141,9 +142,14 @@ type Result struct {
 	MedianSeconds    float64 `json:"median_seconds"`
 	Null             Null    `json:"null"`
 	// Complete says that as many defects ran as were asked for.
-	Complete bool   `json:"complete"`
-	Trusted  bool   `json:"trusted"`
-	Timing   Timing `json:"timing"`
+	Complete bool `json:"complete"`
+	// Failed says that the gate missed too much or blocked where nothing was
+	// planted. Trusted is not that, with enough defects of every class and enough
+	// cells to mean something; Why says what is missing.
+	Failed  bool     `json:"failed"`
+	Trusted bool     `json:"trusted"`
+	Why     []string `json:"why,omitempty"`
+	Timing  Timing   `json:"timing"`
 }
 
 // Timing of the run: wall-clock time, and processor time of this process and
@@ -158,6 +164,17 @@ type Timing struct {
 // The share of all defects, of any class, that a trustworthy gate must see;
 // exact ones it must see all (issue "the gate's own measured sensitivity").
 const wantRecall = 0.98
+
+// What it takes to trust a measurement. With 150 trials and no failure the
+// failure rate is below 2 % at 95 % confidence: 1 - 0.05^(1/150) = 1.98 % (the
+// rule of three, J. Hanley and A. Lippman-Hand, JAMA 249, 1983). So many defects
+// must have run, and so many cells of the null. Of a class of which fewer than
+// three were planted nothing is known.
+const (
+	enoughDefects = 150
+	enoughCells   = 150
+	enoughOfClass = 3
+)
 
 func (r *Result) sum(asked int) {
 	var hits, exact, exactHits, step, instruction, reports int
@@ -197,7 +214,34 @@ func (r *Result) sum(asked int) {
 		r.ReportsPerDefect = float64(reports) / float64(hits)
 	}
 	r.Complete = len(r.Defects) >= asked
-	r.Trusted = r.Exact.Hits == r.Exact.Of && r.Recall.Share() >= wantRecall && r.Null.Blocks == 0
+	r.trust()
+}
+
+// trust draws the conclusion.
+func (r *Result) trust() {
+	why := func(format string, args ...any) { r.Why = append(r.Why, fmt.Sprintf(format, args...)) }
+	if n := r.Exact.Of - r.Exact.Hits; n > 0 {
+		why("%d of %d exact defects were missed", n, r.Exact.Of)
+	}
+	if r.Recall.Share() < wantRecall {
+		why("%d of %d defects were seen: less than %g %%", r.Recall.Hits, r.Recall.Of, 100*wantRecall)
+	}
+	if r.Null.Blocks > 0 {
+		why("%d false blocks with nothing planted", r.Null.Blocks)
+	}
+	r.Failed = len(r.Why) > 0
+	if n := len(r.Defects); n < enoughDefects {
+		why("%d defects: %d are needed to tell 98 %% from less", n, enoughDefects)
+	}
+	if r.Null.Cells < enoughCells {
+		why("%d cells with nothing planted: %d are needed to tell a false-block rate of 2 %% from more", r.Null.Cells, enoughCells)
+	}
+	for _, c := range r.Classes {
+		if c.Recall.Of < enoughOfClass {
+			why("%d defects of class %q: %d are needed", c.Recall.Of, c.Class, enoughOfClass)
+		}
+	}
+	r.Trusted = len(r.Why) == 0
 }
 
 // median of an empty list is 0.

@@ -88,19 +88,19 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	nullOut := make([]NullOutcome, len(nulls))
 	var mu sync.Mutex
 	done := 0
-	t.each(ctx, start, len(planted)+len(nulls), func(i int) {
-		// The null runs are spread among the defects, so that a budget cuts both.
-		if i < len(planted) {
-			outcomes[i] = t.try(ctx, planted[i], i)
+	order := spread(len(planted), len(nulls))
+	t.each(ctx, start, len(order), func(i int) {
+		if j := order[i]; j.null {
+			nullOut[j.at] = t.null(ctx, nulls[j.at], j.at)
+		} else {
+			outcomes[j.at] = t.try(ctx, planted[j.at], j.at)
 			mu.Lock()
 			defer mu.Unlock()
 			done++
 			if cfg.Progress != nil {
-				cfg.Progress(done, len(planted), outcomes[i])
+				cfg.Progress(done, len(planted), outcomes[j.at])
 			}
-			return
 		}
-		nullOut[i-len(planted)] = t.null(ctx, nulls[i-len(planted)], i-len(planted))
 	})
 	for _, o := range outcomes {
 		if o.Ran {
@@ -113,6 +113,28 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	res.Timing.Seconds, res.Timing.CPUSeconds = cfg.Now().Sub(start).Seconds(), (cfg.CPU() - cpu).Seconds()
 	res.sum(cfg.Defects)
 	return res, ctx.Err()
+}
+
+// job is a defect, or a run with nothing planted, by its number.
+type job struct {
+	null bool
+	at   int
+}
+
+// spread puts the runs with nothing planted evenly among the defects, so that
+// a budget cuts both.
+func spread(defects, nulls int) []job {
+	out := make([]job, 0, defects+nulls)
+	for d, n := 0, 0; d+n < defects+nulls; {
+		if n >= nulls || d < defects && d*nulls <= n*defects {
+			out = append(out, job{false, d})
+			d++
+		} else {
+			out = append(out, job{true, n})
+			n++
+		}
+	}
+	return out
 }
 
 // chosen reports whether no more time may be spent on choosing.

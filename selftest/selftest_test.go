@@ -180,8 +180,8 @@ func TestRun(t *testing.T) {
 	if res.Null.Blocks != 0 || len(res.Null.Alarms) != 0 {
 		t.Errorf("nothing planted: %d blocks, %v", res.Null.Blocks, res.Null.Alarms)
 	}
-	if !res.Trusted {
-		t.Error("not trusted")
+	if res.Failed || res.Trusted || len(res.Why) == 0 {
+		t.Errorf("failed %v, trusted %v with 4 defects: %v", res.Failed, res.Trusted, res.Why)
 	}
 	again := run(1)
 	for i, o := range again.Defects {

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -27,7 +28,7 @@ type selftestCmd struct {
 	Generated  int           `help:"Generated programs to plant in." default:"100"`
 	Probes     int           `help:"Smaller programs to try for each finding." default:"400"`
 	PassesOnly bool          `help:"Execute nothing."`
-	Every      int           `help:"Execute one defect in so many; the others are judged by their passes alone. 0 executes all." default:"4"`
+	Every      int           `help:"Execute one defect in so many; the others are judged by their passes alone." default:"1"`
 	Budget     time.Duration `help:"Start no further defect after this time, and choose no more after half of it; 0 is no limit." default:"0s"`
 	Out        string        `help:"Directory for the report." default:"passgate-selftest" placeholder:"DIR"`
 	JSON       bool          `help:"Print one JSON object per defect."`
@@ -40,7 +41,7 @@ func (c *selftestCmd) Run(a *app) error {
 	for _, n := range []struct {
 		flag          string
 		value, lowest int
-	}{{"defects", c.Defects, 1}, {"null", c.Null, 0}, {"generated", c.Generated, 0}, {"probes", c.Probes, 0}, {"every", c.Every, 0}} {
+	}{{"defects", c.Defects, 1}, {"null", c.Null, 0}, {"generated", c.Generated, 0}, {"probes", c.Probes, 0}, {"every", c.Every, 1}} {
 		if n.value < n.lowest {
 			return usagef("--%s %d: want a number from %d", n.flag, n.value, n.lowest)
 		}
@@ -102,10 +103,10 @@ func (c *selftestCmd) Run(a *app) error {
 		printSelftest(a, res)
 	}
 	switch {
-	case err != nil || len(res.Defects) == 0 || !res.Complete && res.Trusted:
-		a.code = exitInconclusive
-	case !res.Trusted:
+	case res.Failed:
 		a.code = exitBlocked
+	case err != nil || !res.Complete || !res.Trusted:
+		a.code = exitInconclusive
 	}
 	return nil
 }
@@ -167,6 +168,11 @@ func printSelftest(a *app, r *selftest.Result) {
 	fmt.Fprintf(a.stdout, "nothing planted: %d runs, %d cells, %d false blocks, %d alarms\n", r.Null.Runs, r.Null.Cells, r.Null.Blocks, len(r.Null.Alarms))
 	for _, s := range r.Null.Alarms {
 		fmt.Fprintf(a.stdout, "  alarm: %s\n", oneLine(s))
+	}
+	if r.Trusted {
+		fmt.Fprintln(a.stdout, "the gate can be trusted on this build")
+	} else {
+		fmt.Fprintf(a.stdout, "not enough to trust the gate on this build: %s\n", strings.Join(r.Why, "; "))
 	}
 	fmt.Fprintf(a.stdout, "%.1fs, of which %.1fs to choose and prove; processor time %.1fs, of which %.1fs\n", r.Timing.Seconds, r.Timing.ChooseSeconds, r.Timing.CPUSeconds, r.Timing.ChooseCPUSeconds)
 }
