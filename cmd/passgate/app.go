@@ -85,8 +85,10 @@ type commands struct {
 	} `cmd:"" help:"The project's own rules, passgate.yaml."`
 	Findings struct {
 		List findingsListCmd `cmd:"" help:"List the findings of a store."`
+		Set  findingsSetCmd  `cmd:"" help:"Say that a finding is triaged or reported."`
 		Show findingsShowCmd `cmd:"" help:"Show one finding of a store."`
 	} `cmd:"" help:"Findings that check remembers between runs (--store)."`
+	UI     uiCmd     `cmd:"" name:"ui" help:"Show a store of findings in a browser."`
 	Bench  benchCmd  `cmd:"" help:"Cases per second, against a fresh process per case."`
 	Report reportCmd `cmd:"" help:"Render a result again."`
 	Action struct {

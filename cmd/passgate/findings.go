@@ -62,6 +62,26 @@ func (f storeFlags) record(ctx context.Context, now time.Time, r *gate.Result) e
 	if err := s.Record(ctx, now, run); err != nil {
 		return fmt.Errorf("%s: %w", f.Store, err)
 	}
+	one := store.Run{At: now, Base: r.Base.Spec, Head: r.Head.Spec, Verdict: string(r.Verdict), Cases: len(r.Cases)}
+	for _, f := range r.Findings {
+		switch f.Status {
+		case gate.New:
+			one.New++
+		case gate.Fixed:
+			one.Fixed++
+		case gate.PreExisting:
+			one.Existing++
+		default:
+			one.Contested++
+		}
+	}
+	var cases []store.CaseResult
+	for _, c := range r.Cases {
+		cases = append(cases, store.CaseResult{Name: c.ID, Outcome: string(c.Outcome), Base: string(c.Base), Head: string(c.Head)})
+	}
+	if err := s.AddRun(ctx, one, cases); err != nil {
+		return fmt.Errorf("%s: %w", f.Store, err)
+	}
 	base, head := storeBuild(&r.Base), storeBuild(&r.Head)
 	var passed []store.Passed
 	for _, c := range r.Cases {
@@ -162,6 +182,26 @@ func (c *findingsListCmd) Run(a *app) error {
 	return t.Flush()
 }
 
+// findingsSetCmd moves a finding on in its life.
+type findingsSetCmd struct {
+	ID    string `arg:"" name:"finding" help:"Id of the finding (its cluster)."`
+	Store string `help:"The store." required:"" placeholder:"FILE"`
+	State string `help:"new, triaged or reported; runs of check set fixed and reopened." enum:"new,triaged,reported,fixed,reopened" required:""`
+	Note  string `help:"What to remember about it, e.g. the issue's address."`
+}
+
+func (c *findingsSetCmd) Run(a *app) error {
+	s, err := openStore(a.ctx, c.Store, false)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if err := s.SetState(a.ctx, c.ID, store.State(c.State), c.Note); err != nil {
+		return usagef("%s: %v", c.Store, err)
+	}
+	return nil
+}
+
 // findingsShowCmd shows one finding of a store.
 type findingsShowCmd struct {
 	ID    string `arg:"" name:"finding" help:"Id of the finding (its cluster)."`
@@ -203,6 +243,8 @@ func (c *findingsShowCmd) Run(a *app) error {
 	}
 	row("finding", f.ID)
 	row("class", f.Class+", "+f.Status)
+	row("state", string(f.State))
+	row("note", reports.Neutral(f.Note, 400))
 	row("pass", reports.Neutral(f.Pass, 80))
 	row("level", f.Level)
 	row("instruction", reports.Neutral(f.Instruction, 120))

@@ -34,7 +34,7 @@ var ErrUnknown = errors.New("no such finding")
 // application marks a SQLite file as ours ("pgfs"); version is that of schema.
 const (
 	application = 0x70676673
-	version     = 1
+	version     = 2
 )
 
 //go:embed schema.sql
@@ -74,12 +74,15 @@ func (s *Store) prepare(ctx context.Context, file string, create bool) error {
 		switch {
 		case app == application && v == version:
 			return nil
+		case app == application && v == 1:
+			_, err := tx.ExecContext(ctx, upgrade2+fmt.Sprintf("PRAGMA user_version = %d;", version))
+			return err
 		case app == application:
 			return &FormatError{file, fmt.Sprintf("a store of version %d; this passgate reads version %d", v, version)}
 		case app != 0 || v != 0 || tables != 0 || !create:
 			return &FormatError{file, "a database, but no store of findings"}
 		}
-		_, err := tx.ExecContext(ctx, schema+fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d;", application, version))
+		_, err := tx.ExecContext(ctx, schema+upgrade2+fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d;", application, version))
 		return err
 	})
 	var format *FormatError
@@ -143,7 +146,10 @@ type Finding struct {
 	Pass        string `json:"pass,omitempty"`
 	Instruction string `json:"instruction,omitempty"`
 	// Status is that of the last run that saw it.
-	Status    string    `json:"status"`
+	Status string `json:"status"`
+	// State is where it is in its life, Note what a person says about it.
+	State     State     `json:"state"`
+	Note      string    `json:"note,omitempty"`
 	FirstSeen time.Time `json:"first_seen"`
 	LastSeen  time.Time `json:"last_seen"`
 	// FirstSeenIn and LastSeenIn are the builds that showed it then; nil if it
@@ -188,8 +194,12 @@ func record(ctx context.Context, tx *sql.Tx, at time.Time, f Sighting) error {
 	if len(f.Bad) > 0 {
 		shown = f.Bad[len(f.Bad)-1].ID
 	}
+	back, err := reopens(ctx, tx, f)
+	if err != nil {
+		return err
+	}
 	// A smaller program replaces the one that is kept.
-	_, err := tx.ExecContext(ctx, `
+	_, err = tx.ExecContext(ctx, `
 		INSERT INTO finding (id, class, level, pass, instruction, status, first_seen, last_seen, runs, cases, first_case, minimal, first_build, last_build)
 		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, 1, ?8, ?9, ?10, ?11, ?11)
 		ON CONFLICT (id) DO UPDATE SET
@@ -216,8 +226,13 @@ func record(ctx context.Context, tx *sql.Tx, at time.Time, f Sighting) error {
 			return err
 		}
 	}
+	if back {
+		if _, err := tx.ExecContext(ctx, `UPDATE finding SET state = 'reopened' WHERE id = ?`, f.ID); err != nil {
+			return err
+		}
+	}
 	if f.FixedIn != nil {
-		_, err = tx.ExecContext(ctx, `UPDATE finding SET fixed_in = ? WHERE id = ?`, f.FixedIn.ID, f.ID)
+		_, err = tx.ExecContext(ctx, `UPDATE finding SET fixed_in = ?, state = 'fixed' WHERE id = ?`, f.FixedIn.ID, f.ID)
 	}
 	return err
 }
@@ -268,7 +283,7 @@ func (s *Store) Clear(ctx context.Context, at time.Time, passed []Passed, seen [
 				}
 			}
 			if slices.Contains(clean[id], head) {
-				if _, err := tx.ExecContext(ctx, `UPDATE finding SET fixed_in = ?1, status = 'fixed' WHERE id = ?2 AND
+				if _, err := tx.ExecContext(ctx, `UPDATE finding SET fixed_in = ?1, status = 'fixed', state = 'fixed' WHERE id = ?2 AND
 					EXISTS (SELECT 1 FROM trial WHERE finding = ?2 AND build = ?3 AND bad)`, head.ID, id, base.ID); err != nil {
 					return err
 				}
@@ -303,14 +318,19 @@ func (s *Store) Get(ctx context.Context, id string) (Finding, error) {
 	return found[0], nil
 }
 
-func (s *Store) find(ctx context.Context, where string, args []any) (out []Finding, err error) {
+func (s *Store) find(ctx context.Context, where string, args []any) ([]Finding, error) {
+	return s.findPage(ctx, where, append(args, -1, 0))
+}
+
+// findPage takes a limit, -1 for none, and an offset as its last arguments.
+func (s *Store) findPage(ctx context.Context, where string, args []any) (out []Finding, err error) {
 	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return nil, err
 	}
 	defer tx.Rollback()
-	rows, err := tx.QueryContext(ctx, `SELECT id, class, level, pass, instruction, status, first_seen, last_seen, runs, cases, first_case, coalesce(fixed_in, ''), minimal, first_build, last_build
-		FROM finding `+where+` ORDER BY last_seen DESC, id`, args...)
+	rows, err := tx.QueryContext(ctx, `SELECT id, class, level, pass, instruction, status, first_seen, last_seen, runs, cases, first_case, coalesce(fixed_in, ''), minimal, first_build, last_build, state, note
+		FROM finding `+where+` ORDER BY last_seen DESC, id LIMIT ? OFFSET ?`, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -319,7 +339,7 @@ func (s *Store) find(ctx context.Context, where string, args []any) (out []Findi
 	for rows.Next() {
 		f := Finding{Affected: []Build{}, Clean: []Build{}, Witnesses: []string{}}
 		var first, last, in, firstBuild, lastBuild string
-		if err := rows.Scan(&f.ID, &f.Class, &f.Level, &f.Pass, &f.Instruction, &f.Status, &first, &last, &f.Runs, &f.Cases, &f.Case, &in, &f.Minimal, &firstBuild, &lastBuild); err != nil {
+		if err := rows.Scan(&f.ID, &f.Class, &f.Level, &f.Pass, &f.Instruction, &f.Status, &first, &last, &f.Runs, &f.Cases, &f.Case, &in, &f.Minimal, &firstBuild, &lastBuild, &f.State, &f.Note); err != nil {
 			return nil, err
 		}
 		if f.FirstSeen, err = time.Parse(timeForm, first); err != nil {

@@ -51,7 +51,7 @@ func TestLife(t *testing.T) {
 	again.Case, again.Minimal, again.Instruction, again.Status, again.Count = "c2", "small", "d", "fixed", 3
 	again.Bad, again.Good, again.FixedIn = []Build{mid}, []Build{last}, &last
 	put(t, s, at(5), again)
-	want := Finding{ID: seen.ID, Class: "miscompile", Level: "hlo", Pass: "algsimp", Instruction: "d", Status: "fixed", FirstSeen: at(1), LastSeen: at(5),
+	want := Finding{ID: seen.ID, Class: "miscompile", Level: "hlo", Pass: "algsimp", Instruction: "d", Status: "fixed", State: FixedState, FirstSeen: at(1), LastSeen: at(5),
 		FirstSeenIn: &mid, LastSeenIn: &mid, Runs: 2, Cases: 4, Case: "c1", Witnesses: []string{"c1", "c2"}, Affected: []Build{mid}, Clean: []Build{old, last}, FixedIn: &last, Minimal: "small"}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
@@ -122,7 +122,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 	newer := filepath.Join(dir, "newer")
 	s := open(t, newer)
-	if _, err := s.db.Exec("PRAGMA user_version = 2"); err != nil {
+	if _, err := s.db.Exec("PRAGMA user_version = 3"); err != nil {
 		t.Fatal(err)
 	}
 	foreign := filepath.Join(dir, "foreign")
@@ -130,7 +130,7 @@ func TestOpenRefuses(t *testing.T) {
 	if _, err := s.db.Exec("PRAGMA application_id = 7"); err != nil {
 		t.Fatal(err)
 	}
-	for file, want := range map[string]string{text: "no store of findings", newer: "a store of version 2; this passgate reads version 1", foreign: "a database, but no store of findings"} {
+	for file, want := range map[string]string{text: "no store of findings", newer: "a store of version 3; this passgate reads version 2", foreign: "a database, but no store of findings"} {
 		s, err := Open(t.Context(), file, true)
 		var format *FormatError
 		if !errors.As(err, &format) || format.Msg != want {
