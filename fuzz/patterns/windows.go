@@ -28,7 +28,7 @@ var windows = of("reduction", nil, []Pattern{
 	}, "algsimp"),
 	ranked("of-pad", 1, func(b *builder, x value) value {
 		ps := make([]program.Padding, x.Shape.Rank())
-		ps[0] = program.Padding{Low: 1, High: 2}
+		ps[0] = edges(b, x.Shape.Dims[0])
 		return b.Reduce(hlo.OpAdd, b.Pad(x, b.Number(x.Shape.Type, 0), ps...), 0)
 	}, "algsimp"),
 	ranked("of-one", 1, func(b *builder, x value) value {
@@ -86,8 +86,18 @@ var windows = of("reduction", nil, []Pattern{
 		b.Out(b.ReduceWindow(hlo.OpAdd, x, program.Window{Size: 4}, program.Window{Size: 5}))
 	}),
 	loop("window-of-pad", []string{"algsimp"}, func(b *builder) {
-		x := b.Pad(b.Source(hlo.F32, 4, 5), b.Number(hlo.F32, 0), program.Padding{Low: 1, High: 1}, program.Padding{High: 2})
-		b.Out(b.ReduceWindow(hlo.OpAdd, x, program.Window{Size: 2}, program.Window{Size: 3}))
+		t, op := b.Num(), program.Pick(b, hlo.OpAdd, hlo.OpMaximum, hlo.OpMinimum)
+		m, n := int64(b.Between(1, 5)), int64(b.Between(2, 5))
+		x := b.Pad(b.Source(t, m, n), b.Number(t, program.Neutral(op, t)), edges(b, m), edges(b, n))
+		over := func(d int64) program.Window {
+			w := program.Window{Stride: int64(b.Between(1, 2))}
+			if b.Chance(2) { // padding of both operations adds up
+				w.Low, w.High = int64(b.Between(0, 2)), int64(b.Between(0, 2))
+			}
+			w.Size = int64(b.Between(1, int(min(4, d+w.Low+w.High)))) // it may be wider than what it is over
+			return w
+		}
+		b.Out(b.ReduceWindow(op, x, over(x.Shape.Dims[0]), over(x.Shape.Dims[1])))
 	}),
 	loop("window-of-broadcast", []string{"algsimp"}, func(b *builder) {
 		x := b.Splat(b.Source(hlo.F32), 4, 5)
@@ -146,6 +156,19 @@ var windows = of("reduction", nil, []Pattern{
 		b.Out(b.ReduceWindow(hlo.OpMultiply, x, program.Window{Size: n, Low: n - 1}, program.Window{Size: 1}))
 	}),
 })
+
+// edges pads or crops each end of a dimension of n elements, and leaves at
+// least one: edge padding may be negative (StableHLO, pad).
+func edges(b *builder, n int64) program.Padding {
+	p := program.Padding{Low: int64(b.Between(-1, 2)), High: int64(b.Between(-1, 2))}
+	if n+p.Low+p.High < 1 {
+		p.High = 1
+	}
+	if p.Low >= 0 && p.High >= 0 && b.Chance(4) {
+		p.Interior = 1
+	}
+	return p
+}
 
 func monoid(b *builder, x value) hlo.Opcode {
 	return program.Pick(b, hlo.OpAdd, hlo.OpAdd, hlo.OpMaximum, hlo.OpMinimum, hlo.OpMultiply)
