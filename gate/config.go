@@ -76,6 +76,11 @@ type Config struct {
 	// judged in pieces; 0 is no limit. Every pass step and every kernel of a
 	// program is evaluated, so the work grows with the square of its size.
 	CutLimit int
+	// CutWork bounds the work on the pieces of one program, in steps of the
+	// reference (see triage.RegionStep.Work): half of it on pass steps, those of
+	// the passes with the highest weights first, and half on kernels. What it
+	// leaves out is counted and named. 0 is no limit.
+	CutWork int64
 	// PassesOnly compiles programs up to code generation and judges the pass
 	// steps; nothing is executed. Compile-only builds are always used so.
 	PassesOnly bool

@@ -23,8 +23,14 @@ type CutCounts struct {
 	Whole int `json:"whole,omitempty"`
 	// Steps are the pass steps of head that changed a program. JudgedSteps of
 	// them were judged by what they changed, the others could not be.
-	Steps       int `json:"steps"`
-	JudgedSteps int `json:"judged_steps"`
+	// UnreachedSteps and UnreachedPieces, which are among the unsupported ones,
+	// were left out by the limit on work. UnreachedPasses are the names of the
+	// steps' passes: sorted, each once.
+	Steps           int      `json:"steps"`
+	JudgedSteps     int      `json:"judged_steps"`
+	UnreachedSteps  int      `json:"unreached_steps,omitempty"`
+	UnreachedPieces int      `json:"unreached_pieces,omitempty"`
+	UnreachedPasses []string `json:"unreached_passes,omitempty"`
 	// Levels are program, regions, computations, fusions and operations, from
 	// the whole to the smallest pieces.
 	Levels []LevelCounts `json:"levels"`
@@ -75,6 +81,9 @@ func (c *CutCounts) add(o *CutCounts) {
 	c.Whole += o.Whole
 	c.Steps += o.Steps
 	c.JudgedSteps += o.JudgedSteps
+	c.UnreachedSteps += o.UnreachedSteps
+	c.UnreachedPieces += o.UnreachedPieces
+	c.UnreachedPasses = slices.Compact(slices.Sorted(slices.Values(append(c.UnreachedPasses, o.UnreachedPasses...))))
 	for i, l := range o.Levels {
 		t := &c.Levels[i]
 		t.Pieces += l.Pieces
@@ -100,6 +109,9 @@ func (c *CutCounts) text() string {
 		if l.Pieces > 0 {
 			s += fmt.Sprintf(", %d %s (%d elements judged, %d undecided)", l.Pieces, l.Level, l.JudgedElements, l.UndecidedElements)
 		}
+	}
+	if c.UnreachedSteps+c.UnreachedPieces > 0 {
+		s += fmt.Sprintf("; not reached within the work limit: %d pass steps, %d pieces", c.UnreachedSteps, c.UnreachedPieces)
 	}
 	return s
 }
@@ -164,7 +176,7 @@ func (k *caseRun) cut(ctx context.Context, answers []answer, found []observedFin
 
 // uncut says what a program that was left whole leaves open.
 func uncut(undecided int64, instructions, limit int) string {
-	return fmt.Sprintf("%d undecided elements; a program of %d instructions, more than %d, is cut with --cut-limit 0", undecided, instructions, limit)
+	return fmt.Sprintf("%d undecided elements; a program of %d instructions, more than --cut-limit %d, is left whole", undecided, instructions, limit)
 }
 
 // guiltyRegion is a step that changed the meaning of a region.
@@ -173,40 +185,44 @@ type guiltyRegion struct {
 	step  *triage.RegionStep
 }
 
-// regions judges every step of a trail by what it changed and returns the first
-// guilty one of each pass. count, if not nil, is added to.
+// regions judges every step of a trail by what it changed, as far as the limit
+// on work allows, and returns the first guilty one of each pass. count, if not
+// nil, is added to.
 func (c *cutter) regions(ctx context.Context, t *triage.Trail, count *CutCounts) []guiltyRegion {
-	var out []guiltyRegion
 	args := values(c.asked.Inputs)
-	before := t.Before
+	room := c.run.cfg.CutWork / 2
 	start := c.run.cfg.Now()
 	defer func() { c.run.referenceTime.add(c.run.cfg.Now().Sub(start)) }()
-	for i := range t.States {
+	if count == nil {
+		count = newCutCounts() // nobody asks
+	}
+	var guilty []guiltyRegion
+	for _, i := range c.byFocus(t) {
 		s := &t.States[i]
+		count.Steps++
 		if s.Err != nil {
-			if count != nil {
-				count.Steps++
-				count.Reasons = append(count.Reasons, s.Key.Pass+": "+s.Err.Error())
-			}
+			count.Reasons = append(count.Reasons, s.Key.Pass+": "+s.Err.Error())
 			continue
 		}
-		r, err := triage.ValidateRegions(ctx, before, s.Module, args, passOptions, "")
-		before = s.Module
+		if c.run.cfg.CutWork > 0 && room <= 0 {
+			count.UnreachedSteps++
+			count.UnreachedPasses = append(count.UnreachedPasses, s.Key.Pass)
+			continue
+		}
+		r, err := triage.ValidateRegions(ctx, t.StateBefore(i), s.Module, args, passOptions, "")
 		if ctx.Err() != nil {
 			return nil
 		}
-		if err == nil && r.Standing == triage.Guilty && !slices.ContainsFunc(out, func(g guiltyRegion) bool { return g.state.Key.Pass == s.Key.Pass }) {
-			out = append(out, guiltyRegion{s, r})
-		}
-		if count == nil {
-			continue
-		}
-		count.Steps++
-		switch {
-		case err != nil:
+		if err != nil {
 			count.Reasons = append(count.Reasons, s.Key.Pass+": "+err.Error())
 			continue
-		case r.Standing == triage.Unknown:
+		}
+		room -= r.Work
+		switch r.Standing {
+		case triage.Guilty:
+			guilty = append(guilty, guiltyRegion{s, r})
+			count.JudgedSteps++
+		case triage.Unknown:
 			count.Reasons = append(count.Reasons, s.Key.Pass+": "+r.Detail)
 		default:
 			count.JudgedSteps++
@@ -218,7 +234,33 @@ func (c *cutter) regions(ctx context.Context, t *triage.Trail, count *CutCounts)
 		l.UndecidedElements += r.Undecided
 		l.WrongElements += r.Wrong
 	}
+	slices.Sort(count.UnreachedPasses)
+	count.UnreachedPasses = slices.Compact(count.UnreachedPasses)
+	slices.SortFunc(guilty, func(a, b guiltyRegion) int { return a.state.Number - b.state.Number })
+	var out []guiltyRegion
+	for _, g := range guilty {
+		if !slices.ContainsFunc(out, func(o guiltyRegion) bool { return o.state.Key.Pass == g.state.Key.Pass }) {
+			out = append(out, g)
+		}
+	}
 	return out
+}
+
+// byFocus are the numbers of a trail's states, those of the passes with the
+// highest weights first, and in the order of the pipeline.
+func (c *cutter) byFocus(t *triage.Trail) []int {
+	order := make([]int, len(t.States))
+	weight := make([]int, len(t.States))
+	for i := range order {
+		order[i] = i
+		for _, f := range c.run.cfg.Passes {
+			if f.Matches(t.States[i].Key.Pass) {
+				weight[i] = max(weight[i], f.Weight)
+			}
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return weight[b] - weight[a] })
+	return order
 }
 
 // steps follows the guilty steps of head up.
@@ -308,6 +350,7 @@ func (c *cutter) kernels(ctx context.Context, trail *triage.Trail) {
 		n := &c.counts.Levels[levelComputations+l]
 		n.Pieces, n.Unsupported, n.JudgedElements, n.UndecidedElements, n.WideElements, n.WrongElements = t.Pieces, t.Unsupported, t.Judged, t.Undecided, t.Loose, t.Wrong
 	}
+	c.counts.UnreachedPieces = r.Why[triage.NotReached]
 	for why := range r.Why {
 		c.counts.Reasons = append(c.counts.Reasons, firstLine(why))
 	}
@@ -320,7 +363,7 @@ func (c *cutter) kernels(ctx context.Context, trail *triage.Trail) {
 
 func (c *cutter) replay(ctx context.Context, b *builds.Build, optimised *hlo.Module) *triage.Replay {
 	return triage.ReplayPieces(ctx, c.run.cfg.Runner, b, optimised, c.asked.Inputs, comparisonFlags,
-		triage.ReplayLimits{Iterations: cutIterations, Faults: cutFaults, Timeout: c.request(ComparisonFlags).Timeout})
+		triage.ReplayLimits{Iterations: cutIterations, Faults: cutFaults, Steps: c.run.cfg.CutWork / 2, Timeout: c.request(ComparisonFlags).Timeout})
 }
 
 // kernel follows up a piece that head computes wrongly. First as a program that

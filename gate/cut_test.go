@@ -3,6 +3,8 @@ package gate
 import (
 	"context"
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -131,5 +133,34 @@ func TestCut(t *testing.T) {
 				t.Errorf("the minimal program has %d instructions:\n%s", f.Instructions, f.Minimal)
 			}
 		})
+	}
+}
+
+// TestCutWork: what the limit on work leaves out is counted and named, and passes
+// in focus come first; without one, and from run to run, the counts are the same.
+func TestCutWork(t *testing.T) {
+	t.Parallel()
+	pool, found := workertest.Open(t, 1, "jax-0.11.2")
+	judge := func(work int64) *CutCounts {
+		t.Helper()
+		res, err := Run(t.Context(), Config{Base: found[0], Head: found[0], Runner: pool, Now: time.Now, Seed: 1, CutWork: work,
+			Passes: []Focus{{Name: "fusion", Weight: 6, Matches: func(s string) bool { return s == "fusion" }}}, Cases: []*fuzz.Case{deepCase(t, 30)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.Cut
+	}
+	all, little, again := judge(0), judge(2), judge(2)
+	if all.UnreachedSteps+all.UnreachedPieces > 0 || len(all.UnreachedPasses) > 0 || all.JudgedSteps != all.Steps {
+		t.Errorf("without a limit: %+v", all)
+	}
+	if little.Steps != all.Steps || little.JudgedSteps != 1 || little.UnreachedSteps != all.Steps-1 || little.UnreachedPieces == 0 {
+		t.Errorf("with a limit: %+v", little)
+	}
+	if slices.Contains(little.UnreachedPasses, "fusion") || len(little.UnreachedPasses) == 0 {
+		t.Errorf("passes not reached: %v", little.UnreachedPasses)
+	}
+	if !reflect.DeepEqual(little, again) {
+		t.Errorf("%+v, and then %+v", little, again)
 	}
 }

@@ -175,7 +175,7 @@ func (r *run) part(res *Result, before []Finding, own int, cases []CasePart, cel
 // plan identifies what the shards of one run have in common.
 func (c *Config) plan() string {
 	h := sha256.New()
-	fmt.Fprintf(h, "%q %q %d %d %d %d %t %t %d %t\n", c.Base.ID, c.Head.ID, c.Seed, c.Shards, c.Probes, c.NullCases, c.PassesOnly, c.NoCut, c.CutLimit, c.Coverage)
+	fmt.Fprintf(h, "%q %q %d %d %d %d %t %t %d %d %t\n", c.Base.ID, c.Head.ID, c.Seed, c.Shards, c.Probes, c.NullCases, c.PassesOnly, c.NoCut, c.CutLimit, c.CutWork, c.Coverage)
 	for _, f := range c.Passes {
 		fmt.Fprintf(h, "pass %q %d\n", f.Name, f.Weight)
 	}

@@ -147,7 +147,9 @@ func untested(r *gate.Result) []string {
 	say(int64(t.SkippedStreams), "%s too long for the reference", many(t.SkippedStreams, "input stream"))
 	say(t.UndecidedElements, "%d output elements have no legal set (undecided); base and head differ on %d of them", t.UndecidedElements, t.UndecidedDiffering)
 	if r.Cut != nil {
-		say(int64(r.Cut.Whole), "%s with undecided elements too large to be judged in pieces (--cut-limit 0 judges them, minutes each)", many(r.Cut.Whole, "program"))
+		say(int64(r.Cut.Whole), "%s with undecided elements too large to be judged in pieces (--cut-limit 0 judges them)", many(r.Cut.Whole, "program"))
+		say(int64(r.Cut.UnreachedSteps+r.Cut.UnreachedPieces), "in programs judged in pieces, %s (%s) and %s, not reached within the work limit (--cut-work 0 is none)",
+			many(r.Cut.UnreachedSteps, "pass step"), strings.Join(r.Cut.UnreachedPasses, ", "), many(r.Cut.UnreachedPieces, "kernel"))
 	}
 	var silent []string
 	for _, p := range r.Passes {

@@ -101,7 +101,7 @@ func (j *regionJudge) along(r *Region, part float64, n uint64) *sides {
 		p := path{part, part == 1 && n%2 == 1, rand.New(rand.NewPCG(n, uint64(k)))}
 		o := j.o
 		o.Settle = p.settle
-		v, err := eval.Run(j.ctx, m, args, o)
+		v, err := j.run(m, args, o)
 		if err != nil {
 			return nil
 		}
@@ -268,11 +268,11 @@ func (p *paths) stray(o, out, i int, u, v eval.Scalar) (far float64, ok bool) {
 // result in the last digits of the wide type does.
 func (j *regionJudge) wanders(r *Region, o int) (guilty bool) {
 	s := Step{Standing: Same}
-	before, err := eval.Run(j.ctx, r.Before, literalValues(r.Inputs), j.o)
+	before, err := j.run(r.Before, literalValues(r.Inputs), j.o)
 	if err != nil {
 		return false
 	}
-	after, err := eval.Run(j.ctx, r.After, literalValues(r.Inputs), j.o)
+	after, err := j.run(r.After, literalValues(r.Inputs), j.o)
 	if err != nil {
 		return false
 	}

@@ -48,6 +48,10 @@ type RegionStep struct {
 	// Wrong as in Step.
 	Elements, Undecided, ByRule, Wrong int64
 	Where                              *Divergence
+	// Work is what the judgement took, in steps of the reference (see
+	// eval.Options.MaxSteps), and one for each instruction of the two states. It
+	// depends on nothing but the states and the arguments.
+	Work int64
 	// Region is the guilty one, Location the instruction inside.
 	Region   *Region
 	Location *Location
@@ -124,6 +128,7 @@ func validateRegions(ctx context.Context, before, after *hlo.Module, args []*eva
 	j.record(args)
 	v := j.judge(j.before.module.Entry, j.after.module.Entry)
 	s := &j.step
+	s.Work = j.recorded + j.spent + int64(before.NumInstructions()+after.NumInstructions())
 	switch {
 	case ctx.Err() != nil:
 		return nil, j.recorded, ctx.Err()
@@ -155,6 +160,7 @@ type regionJudge struct {
 	rule          string
 	values        flatValues // before the step
 	recorded      int64      // steps that they took
+	spent         int64      // steps on regions
 	judged        map[[2]*hlo.Computation]*regionFault
 	seen          map[[2]*hlo.Computation]bool
 }
@@ -842,15 +848,23 @@ func (b *piece) module(cuts []*hlo.Instruction) *hlo.Module {
 	return m.Clone()
 }
 
+// run evaluates a program of a region, and counts what it took.
+func (j *regionJudge) run(m *hlo.Module, args []*eval.Value, o eval.Options) (*eval.Value, error) {
+	e := eval.NewEvaluator(j.ctx, o)
+	v, err := e.RunComputation(m.Entry, args)
+	j.spent += e.Steps()
+	return v, err
+}
+
 // compare evaluates both programs of a region. It returns the results that do
 // not meet, a tally per result, and why the region could not be judged.
 func (j *regionJudge) compare(r *Region) (bad []*regionFault, tally []Step, why string) {
 	args := literalValues(r.Inputs)
-	before, err := eval.Run(j.ctx, r.Before, args, j.o)
+	before, err := j.run(r.Before, args, j.o)
 	if err != nil {
 		return nil, nil, err.Error()
 	}
-	after, err := eval.Run(j.ctx, r.After, args, j.o)
+	after, err := j.run(r.After, args, j.o)
 	if err != nil {
 		return nil, nil, err.Error()
 	}

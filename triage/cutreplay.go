@@ -82,9 +82,15 @@ type ReplayLimits struct {
 	Iterations int
 	// Faults is where a replay stops; 0 is no limit.
 	Faults int
+	// Steps of the reference, on all pieces together, behind which further ones
+	// are not judged but counted as Unsupported, by NotReached; 0 is no limit.
+	Steps int64
 	// Timeout of one request.
 	Timeout time.Duration
 }
+
+// NotReached is why a piece was not judged that the limit on work left out.
+const NotReached = "not reached within the work limit"
 
 // ReplayPieces executes an optimised module behind the HLO passes with every
 // intermediate value of the entry computation as a further result, copied where
@@ -106,6 +112,7 @@ type replayer struct {
 	options map[string]string
 	limits  ReplayLimits
 	out     *Replay
+	steps   int64 // of the reference
 }
 
 // maxCutDepth bounds nested loops.
@@ -192,12 +199,18 @@ func levelOf(in *hlo.Instruction, bare PieceLevel) PieceLevel {
 // where that leaves something open.
 func (r *replayer) piece(home *hlo.Computation, in *hlo.Instruction, values map[*hlo.Instruction]*hlo.Literal, bare PieceLevel, depth int) {
 	level := levelOf(in, bare)
+	if r.limits.Steps > 0 && r.steps >= r.limits.Steps {
+		r.unsupported(level, NotReached)
+		return
+	}
 	p := cutOut(in, values)
 	if p.Module == nil {
 		r.unsupported(level, "a value that it reads is not to be had")
 		return
 	}
-	ref, err := eval.Run(r.ctx, p.Module, literalValues(p.Inputs), eval.Options{Bounds: true, MaxSteps: regionSteps})
+	e := eval.NewEvaluator(r.ctx, eval.Options{Bounds: true, MaxSteps: regionSteps})
+	ref, err := e.RunComputation(p.Module.Entry, literalValues(p.Inputs))
+	r.steps += e.Steps()
 	if r.ctx.Err() != nil {
 		return
 	}

@@ -247,6 +247,10 @@ func (t *Trail) ValidateKnown(ctx context.Context, inputs [][]*eval.Value, o eva
 	return v, nil
 }
 
+// StateBefore is the last readable state before state i, the program itself if
+// there is none.
+func (t *Trail) StateBefore(i int) *hlo.Module { return t.module(i) }
+
 // module is the last readable state before state i.
 func (t *Trail) module(i int) *hlo.Module {
 	for i--; i >= 0; i-- {

@@ -35,7 +35,8 @@ type checkCmd struct {
 	Null     int           `help:"Cases on which legal variants of base are judged against base, for the false-alarm rate." default:"10"`
 	Shard    string        `help:"Run only every Nth case, from the Ith." placeholder:"I/N"`
 	Cut      bool          `help:"Judge programs in pieces where the whole leaves too much open." default:"true" negatable:""`
-	CutLimit int           `help:"Largest program, in instructions, that is judged in pieces; 0 is no limit." default:"500" placeholder:"N"`
+	CutLimit int           `help:"Largest program, in instructions, that is judged in pieces; 0 is no limit." default:"0" placeholder:"N"`
+	CutWork  int64         `help:"Work on the pieces of one program, in steps of the reference; what it leaves out is counted and named. 0 is no limit." default:"16777216" placeholder:"N"`
 	Out      string        `help:"Directory for the reports." default:"passgate-out" placeholder:"DIR"`
 	JSON     bool          `help:"Print one JSON object per case."`
 	// keep picks cases by name; nil keeps all.
@@ -75,7 +76,7 @@ func (c *checkCmd) run(a *app) (*gate.Result, error) {
 		return nil, err
 	}
 	c.limits(rules)
-	cfg := gate.Config{Policy: rules, Seed: c.Seed, Workers: c.workers(), Timeout: c.Timeout, Budget: c.Budget, Probes: c.Probes, NullCases: c.Null, NoCut: !c.Cut, CutLimit: c.CutLimit, Now: a.now}
+	cfg := gate.Config{Policy: rules, Seed: c.Seed, Workers: c.workers(), Timeout: c.Timeout, Budget: c.Budget, Probes: c.Probes, NullCases: c.Null, NoCut: !c.Cut, CutLimit: c.CutLimit, CutWork: c.CutWork, Now: a.now}
 	if cfg.Shard, cfg.Shards, err = parseShard(c.Shard); err != nil {
 		return nil, err
 	}
