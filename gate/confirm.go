@@ -31,7 +31,7 @@ func (k *caseRun) confirm(ctx context.Context, f *observedFinding) {
 	for range confirmations {
 		r := k.request(f.Flags)
 		r.Inputs = [][]worker.Array{q.arguments}
-		r.CheckMemory = f.Flags == ComparisonFlags
+		r.CheckMemory = f.Flags == ComparisonFlags && k.examined() // as it was seen
 		base, _ := k.fresh(k.run.cfg.Base).execute(ctx, r)
 		head, _ := k.fresh(k.run.cfg.Head).execute(ctx, r)
 		if base[0].behaviour == Infrastructure || head[0].behaviour == Infrastructure {
