@@ -103,6 +103,28 @@ var windows = of("reduction", nil, []Pattern{
 		x := b.Splat(b.Source(hlo.F32), 4, 5)
 		b.Out(b.ReduceWindow(hlo.OpAdd, x, program.Window{Size: 2}, program.Window{Size: 2, Stride: 2}))
 	}),
+	loop("window-tiles", []string{"dot-library-rewriter"}, func(b *builder) {
+		// A library takes windows that tile a dimension; the dimensions with a
+		// window of one it does not look at (ynn_support.cc, reduce-like
+		// operations): they are dilated and padded here. It wants large arrays.
+		t, op := hlo.F32, program.Pick(b, hlo.OpAdd, hlo.OpMaximum, hlo.OpMinimum)
+		k := int64(b.Between(2, 4))
+		n := program.Pick[int64](b, 32, 64, 128)
+		tiled, other := program.Window{Size: k, Stride: k}, program.Window{Size: 1}
+		switch b.R.IntN(4) {
+		case 0:
+			other.BaseDilation = int64(b.Between(2, 3))
+		case 1:
+			other.Low, other.High = int64(b.Between(-1, 2)), int64(b.Between(-1, 2))
+		case 2:
+			tiled.Low, tiled.High = int64(b.Between(0, 2)), int64(b.Between(0, 2))
+		}
+		if b.Chance(2) {
+			b.Out(b.ReduceWindow(op, b.Source(t, k*n, 128), tiled, other))
+		} else {
+			b.Out(b.ReduceWindow(op, b.Source(t, 128, k*n), other, tiled))
+		}
+	}),
 	loop("cumulative", []string{"reduce-window-rewriter", "associative-scan-rewriter"}, func(b *builder) {
 		n := program.Pick[int64](b, 20, 33, 64, 100)
 		x := b.Source(program.Pick(b, hlo.F32, hlo.S32), n)
