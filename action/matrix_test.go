@@ -277,3 +277,27 @@ func TestEventsRefused(t *testing.T) {
 		})
 	}
 }
+
+// TestManyAnnotations: GitHub takes 50 annotations with a check, and shows ten of
+// a step; the last one counts the others.
+func TestManyAnnotations(t *testing.T) {
+	many := blocked()
+	many.Findings = nil
+	for i := range 60 {
+		many.Findings = append(many.Findings, finding(i))
+	}
+	server := standin.New(t)
+	server.Pull = standin.Pull{Number: number, Head: headSHA, State: "open", HeadRepo: standin.RepoID}
+	server.Files = []standin.File{algsimp}
+	runOn(t, newShell(t, "pull_request"), server, pullPayload(t, "pull_request.opened", nil), many, nil)
+	notes := server.Checks[0]["output"].(map[string]any)["annotations"].([]any)
+	if last := notes[len(notes)-1].(map[string]any); len(notes) != 50 || !strings.HasPrefix(last["message"].(string), "11 more findings") {
+		t.Errorf("%d annotations, the last is %v", len(notes), last)
+	}
+	sh := newShell(t, "pull_request")
+	server.ReadOnly = true
+	runOn(t, sh, server, pullPayload(t, "pull_request.opened", nil), many, nil)
+	if n := strings.Count(sh.log.String(), "::error file="); n != 9 || !strings.Contains(sh.log.String(), "::warning::51 more annotations are in the report") {
+		t.Errorf("%d annotations by commands:\n%s", n, sh.log.String())
+	}
+}
