@@ -191,7 +191,7 @@ func (cfg *Config) check(ctx context.Context, r *gate.Result, notes []Note, inte
 	if cfg.CheckName == "" {
 		return false
 	}
-	c, err := checkOf(cfg.CheckName, cfg.Event, r, notes)
+	c, err := checkOf(cfg.CheckName, cfg.Event, r, few(notes))
 	if err == nil {
 		if interrupted && r.Verdict == gate.Inconclusive {
 			c.Conclusion = "cancelled"
@@ -222,10 +222,9 @@ func checkOf(name string, e *Event, r *gate.Result, notes []Note) (Check, error)
 const maxNotes = 50
 
 // annotations are notes on the changed lines of the guilty passes: blocking
-// findings first. If there are too many, the last note counts the others.
+// findings first.
 func annotations(r *gate.Result, change Change) []Note {
 	var out []Note
-	total := 0
 	for _, blocking := range []bool{true, false} {
 		for _, f := range r.Findings {
 			if f.Blocking != blocking || f.Status != gate.New || f.Pass == nil {
@@ -235,21 +234,25 @@ func annotations(r *gate.Result, change Change) []Note {
 			if !ok {
 				continue
 			}
-			total++
-			if len(out) < maxNotes {
-				level := "warning"
-				if f.Blocking {
-					level = "failure"
-				}
-				out = append(out, Note{file, line, level, reports.Neutral(fmt.Sprintf("passgate: %s in %s", f.Class, f.Pass.Name), 200), reports.Neutral(reports.Sentence(&f), 2000)})
+			level := "warning"
+			if f.Blocking {
+				level = "failure"
 			}
+			out = append(out, Note{file, line, level, reports.Neutral(fmt.Sprintf("passgate: %s in %s", f.Class, f.Pass.Name), 200), reports.Neutral(reports.Sentence(&f), 2000)})
 		}
 	}
-	if total > maxNotes {
-		last := &out[maxNotes-1]
-		last.Title = "passgate: more findings"
-		last.Message = fmt.Sprintf("%d more findings are in the report: GitHub takes %d annotations.", total-maxNotes+1, maxNotes)
+	return out
+}
+
+// few are as many notes as a check run takes; the last one counts the others.
+func few(notes []Note) []Note {
+	if len(notes) <= maxNotes {
+		return notes
 	}
+	out := slices.Clone(notes[:maxNotes])
+	last := &out[maxNotes-1]
+	last.Title = "passgate: more findings"
+	last.Message = fmt.Sprintf("%d more findings are in the report: GitHub takes %d annotations.", len(notes)-maxNotes+1, maxNotes)
 	return out
 }
 

@@ -198,9 +198,19 @@ func TestRulesUnderBazel(t *testing.T) {
 	})
 }
 
-// TestBuildifier: Starlark files are formatted, and lint finds nothing.
+// TestBuildifier: Bazel's files are formatted, and lint finds nothing.
 func TestBuildifier(t *testing.T) {
-	out, err := exec.Command("go", "run", "github.com/bazelbuild/buildtools/buildifier@v0.0.0-20260904073137-eaa4d125b423", "-mode=check", "-lint=warn", "defs.bzl", "settings/BUILD.bazel").CombinedOutput()
+	args := []string{"run", "github.com/bazelbuild/buildtools/buildifier@v0.0.0-20260904073137-eaa4d125b423", "-mode=check", "-lint=warn", "../MODULE.bazel"}
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && (d.Name() == "BUILD.bazel" || filepath.Ext(path) == ".bzl") {
+			args = append(args, path)
+		}
+		return err
+	})
+	if err != nil || len(args) < 30 {
+		t.Fatalf("%d files, %v", len(args)-5, err)
+	}
+	out, err := exec.Command("go", args...).CombinedOutput()
 	if err != nil {
 		t.Errorf("buildifier: %v\n%s", err, out)
 	}
