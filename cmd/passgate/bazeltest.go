@@ -38,6 +38,20 @@ func (c *bazelTestCmd) Run(a *app) error {
 	if temp == "" {
 		return usagef("TEST_TMPDIR is not set: this command runs under `bazel test`")
 	}
+	if name := env("TEST_PREMATURE_EXIT_FILE"); name != "" {
+		// Left behind, it says that the process was gone before its end.
+		if err := os.WriteFile(name, nil, 0o644); err != nil {
+			return err
+		}
+		defer os.Remove(name)
+	}
+	if s := env("TEST_RANDOM_SEED"); s != "" { // the number of the run, of --runs_per_test
+		n, err := strconv.ParseUint(s, 10, 32)
+		if err != nil || n == 0 {
+			return usagef("TEST_RANDOM_SEED is %q; want a number from 1", s)
+		}
+		c.Seed += n - 1
+	}
 	inner := *a
 	// Tests have no home; nothing is fetched.
 	inner.environ = append([]string{"XDG_CACHE_HOME=" + temp}, a.environ...)

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestBazelConventions: what Bazel tells a test by its environment, and what the
@@ -53,6 +54,8 @@ s32[] 1
 		{"the timeout is near", []string{"TEST_TIMEOUT=1"}, "xla-2026-06", "xla-2026-06", 3, "stopped before the test's timeout", "<skipped", false, endless},
 		{"a shard without cases", []string{"TEST_TOTAL_SHARDS=2", "TEST_SHARD_INDEX=1"}, "xla-2026-06", "xla-2026-06", 0, "this shard has no case", `tests="0"`, false, ""},
 		{"a shard that cannot be", []string{"TEST_TOTAL_SHARDS=2", "TEST_SHARD_INDEX=2"}, "xla-2026-06", "xla-2026-06", 2, "TEST_SHARD_INDEX", "", false, ""},
+		{"the third of many runs", []string{"TEST_RANDOM_SEED=3"}, "xla-2026-06", "xla-2026-06", 0, "verdict: pass", `tests="1"`, false, ""},
+		{"no number of a run", []string{"TEST_RANDOM_SEED=x"}, "xla-2026-06", "xla-2026-06", 2, "TEST_RANDOM_SEED", "", false, ""},
 		{"a machine that fails", nil, "pip:no-such-plugin-anywhere==0.0", "xla-2026-06", 3, "no-such-plugin-anywhere", "", true, ""},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -69,7 +72,7 @@ s32[] 1
 				t.Fatal(err)
 			}
 			cmd.Env = append(append(os.Environ(), "PASSGATE_TRANSCRIPT=1", "TEST_TMPDIR="+dir, "XML_OUTPUT_FILE=test.xml", "TEST_UNDECLARED_OUTPUTS_DIR=outputs",
-				"TEST_INFRASTRUCTURE_FAILURE_FILE=infra", "TEST_SHARD_STATUS_FILE=shards"), row.env...)
+				"TEST_INFRASTRUCTURE_FAILURE_FILE=infra", "TEST_SHARD_STATUS_FILE=shards", "TEST_PREMATURE_EXIT_FILE=premature"), row.env...)
 			var log bytes.Buffer
 			cmd.Stdout, cmd.Stderr = &log, &log
 			_ = cmd.Run() // the exit code is looked at
@@ -85,6 +88,14 @@ s32[] 1
 					t.Error(err)
 				}
 			}
+			if _, err := os.Stat(filepath.Join(dir, "premature")); err == nil {
+				t.Error("the end is said to be premature")
+			}
+			if row.name == "the third of many runs" {
+				if res, err := os.ReadFile(filepath.Join(dir, "outputs", "result.json")); err != nil || !strings.Contains(string(res), `"seed": 3`) {
+					t.Errorf("the seed is not that of the run: %v", err)
+				}
+			}
 			if _, err := os.Stat(filepath.Join(dir, "infra")); (err == nil) != row.infra {
 				t.Errorf("infrastructure failure said: %v, want %v", err == nil, row.infra)
 			}
@@ -93,4 +104,29 @@ s32[] 1
 			}
 		})
 	}
+	t.Run("killed", func(t *testing.T) {
+		dir := t.TempDir()
+		cmd := exec.Command(os.Args[0], "bazel-test", "--base=xla-2026-06", "--head=xla-2026-06", "--cases="+endless)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "PASSGATE_TRANSCRIPT=1", "TEST_TMPDIR="+dir, "TEST_PREMATURE_EXIT_FILE=premature")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan struct{})
+		go func() { cmd.Wait(); close(ended) }()
+		for there := false; !there; {
+			select {
+			case <-ended:
+				t.Fatal("it ended, and said nothing before")
+			case <-time.After(10 * time.Millisecond):
+				_, err := os.Stat(filepath.Join(dir, "premature"))
+				there = err == nil
+			}
+		}
+		cmd.Process.Kill()
+		<-ended
+		if _, err := os.Stat(filepath.Join(dir, "premature")); err != nil {
+			t.Error(err)
+		}
+	})
 }
