@@ -410,10 +410,22 @@ func (r *protoReader) payload(p *hlopb.Payload) ([]byte, error) {
 }
 
 // schedule puts the instructions into the order of their sequences. Sequences
-// of computations that are not there are skipped, as XLA does.
+// of computations that are not there are skipped, as XLA does, and so are those
+// of computations that a fusion calls or that nothing calls: XLA leaves what they
+// had before in the schedule, often empty, and verifies neither on writing nor on
+// reading (xla/hlo/ir/hlo_schedule.cc, Verify).
 func (r *protoReader) schedule(p *hlopb.HloScheduleProto) error {
 	if err := refuseUnknown(p); err != nil {
 		return err
+	}
+	fused, called := map[*Computation]bool{}, map[*Computation]bool{r.computations[r.module.EntryComputationId]: true}
+	for _, c := range r.computations {
+		for _, in := range c.Instructions {
+			for _, k := range in.Called {
+				called[k] = true
+				fused[k] = fused[k] || in.Op == OpFusion
+			}
+		}
 	}
 	for _, cp := range r.module.Computations {
 		seq := p.Sequences[cp.Id]
@@ -424,6 +436,9 @@ func (r *protoReader) schedule(p *hlopb.HloScheduleProto) error {
 			return err
 		}
 		c := r.computations[cp.Id]
+		if fused[c] || !called[c] {
+			continue
+		}
 		byID := make(map[int32]*Instruction, len(cp.Instructions))
 		for i, ip := range cp.Instructions {
 			byID[localID(ip.Id)] = c.Instructions[i]

@@ -151,6 +151,28 @@ ENTRY e { p = f32[] parameter(0)
 			t.Errorf("want ...%s..., got %v", row.want, err)
 		}
 	}
+	// What is left of the sequence of a computation that is a fusion's now, or
+	// nobody's, says nothing.
+	q := proto.CloneOf(p)
+	q.Schedule.Sequences[q.Computations[0].Id] = &hlopb.HloScheduleProto_InstructionSequence{}
+	dead := proto.CloneOf(q.Computations[0])
+	dead.Id, dead.Name = 77, "dead"
+	for i, in := range dead.Instructions {
+		in.Id, in.Name = int64(770+i), "dead"+in.Name
+	}
+	dead.RootId = dead.Instructions[len(dead.Instructions)-1].Id
+	for i, in := range dead.Instructions[1:] {
+		in.OperandIds = []int64{dead.Instructions[i].Id}
+	}
+	q.Computations = append([]*hlopb.HloComputationProto{dead}, q.Computations...)
+	q.Schedule.Sequences[dead.Id] = &hlopb.HloScheduleProto_InstructionSequence{InstructionIds: []int64{5, 5}}
+	stale, err := FromProto(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := fmt.Sprint(stale.Entry.Instructions), fmt.Sprint(back.Entry.Instructions); !stale.Scheduled || got != want {
+		t.Errorf("with sequences that say nothing: %s, want %s", got, want)
+	}
 	i := back.Entry.Instructions
 	i[3], i[4] = i[4], i[3]
 	if _, err := back.ToProto(); err == nil || !strings.Contains(err.Error(), "scheduled before") {
