@@ -197,13 +197,16 @@ func (t *Trail) ValidateKnown(ctx context.Context, inputs [][]*eval.Value, o eva
 				if errors.Is(trouble, eval.ErrStepLimit) {
 					v.Sets[set].Err = trouble
 				}
+				if errors.Is(trouble, eval.ErrEndless) && before[set].err == nil && step.Standing != Guilty {
+					step.neverEnds(set, before[set].value, original[set].value)
+				}
 			default:
 				evaluated = true
 				v.compare(&step, set, before[set].value, after[set].value, original[set].value)
 			}
 		}
 		switch {
-		case !evaluated:
+		case !evaluated && step.Standing != Guilty:
 			if trouble == nil {
 				trouble = cmp.Or(given, eval.ErrStepLimit) // in every set, at an earlier step
 			}
@@ -250,6 +253,28 @@ func (t *Trail) ValidateKnown(ctx context.Context, inputs [][]*eval.Value, o eva
 // StateBefore is the last readable state before state i, the program itself if
 // there is none.
 func (t *Trail) StateBefore(i int) *hlo.Module { return t.module(i) }
+
+// neverEnds accuses a step behind which a loop has no end, while the module
+// before ended.
+func (s *Step) neverEnds(set int, before, original *eval.Value) {
+	for out, a := range leaves(before) {
+		n := int64(a.Len())
+		if n == 0 {
+			continue
+		}
+		s.Standing, s.Elements, s.Wrong = Guilty, s.Elements+n, s.Wrong+n
+		var c eval.Contest
+		if first := leaves(original); out < len(first) && first[out].Len() > 0 {
+			c = first[out].At(0).Contest
+		}
+		if c == 0 {
+			s.Firm += n
+		}
+		if s.Where == nil {
+			s.Where = &Divergence{InputSet: set, Output: out, At: unravel(0, a.Dims), Type: hlo.Pred, Before: a.LegalSet(0), After: "nothing: a loop never ends", Contest: c}
+		}
+	}
+}
 
 // module is the last readable state before state i.
 func (t *Trail) module(i int) *hlo.Module {

@@ -38,7 +38,7 @@ const (
 // leave the loop here or go on, so the result is the union of the states at
 // all places where it may leave. If that does not end, or the state tells
 // nothing any more, the result is undecided apart from elements that the body
-// passes through.
+// passes through. The error of a loop that never ends is ErrEndless (see cycle).
 func (e *Evaluator) while(in *hlo.Instruction, state *Value) (*Value, error) {
 	body, err := called(in, 0, 1)
 	if err != nil {
@@ -50,7 +50,11 @@ func (e *Evaluator) while(in *hlo.Instruction, state *Value) (*Value, error) {
 	}
 	var exits *Value // union of the states at places where the loop may have ended
 	var contest Contest
-	for trips := 0; ; {
+	var seen *cycle
+	for trips, iterations := 0, 0; ; iterations++ {
+		if iterations == watchFrom && e.opts.Settle == nil {
+			seen = watch(condition, body)
+		}
 		if err := e.step(); err != nil {
 			return nil, err
 		}
@@ -73,6 +77,8 @@ func (e *Evaluator) while(in *hlo.Instruction, state *Value) (*Value, error) {
 			}
 		case p.I == 0:
 			return contestedValue(e.union(exits, state), contest), nil
+		case trips == 0 && seen.repeats(state):
+			return nil, ErrEndless
 		}
 		if state, err = e.call(body, []*Value{state}); err != nil {
 			return nil, err
