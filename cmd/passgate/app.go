@@ -262,19 +262,7 @@ type buildFlags struct {
 // fetch puts builds on this machine. A plugin file that is missing or no
 // plugin is bad input; everything else that goes wrong is infrastructure.
 func (a *app) fetch(f buildFlags, specs ...string) ([]*builds.Build, error) {
-	var parsed []builds.Spec
-	for _, s := range specs {
-		p, err := builds.Parse(s)
-		if err != nil {
-			return nil, err
-		}
-		parsed = append(parsed, p)
-	}
-	terms := map[string]bool{}
-	for _, t := range f.AcceptTerms {
-		terms[t] = true
-	}
-	store, err := builds.NewStore(builds.Config{Environ: a.environ, AcceptTerms: terms, Progress: a.fetchProgress()})
+	parsed, store, err := a.specs(specs, f.AcceptTerms)
 	if err != nil {
 		return nil, err
 	}
@@ -290,6 +278,25 @@ func (a *app) fetch(f buildFlags, specs ...string) ([]*builds.Build, error) {
 		out = append(out, b)
 	}
 	return out, nil
+}
+
+// specs reads build specs and opens the store that has the builds; terms are
+// those that are accepted.
+func (a *app) specs(texts, terms []string) ([]builds.Spec, *builds.Store, error) {
+	var parsed []builds.Spec
+	for _, text := range texts {
+		spec, err := builds.Parse(text)
+		if err != nil {
+			return nil, nil, err
+		}
+		parsed = append(parsed, spec)
+	}
+	accepted := map[string]bool{}
+	for _, t := range terms {
+		accepted[t] = true
+	}
+	store, err := builds.NewStore(builds.Config{Environ: a.environ, AcceptTerms: accepted, Progress: a.fetchProgress()})
+	return parsed, store, err
 }
 
 // pool starts the worker pool: this program, run as `passgate worker`.

@@ -134,21 +134,9 @@ func (a *app) say(quiet bool, format string, args ...any) {
 
 // specs are the builds from From to To.
 func (c *bisectVersionsCmd) specs(a *app) ([]builds.Spec, *builds.Store, error) {
-	terms := map[string]bool{}
-	for _, t := range c.AcceptTerms {
-		terms[t] = true
-	}
-	store, err := builds.NewStore(builds.Config{Environ: a.environ, AcceptTerms: terms, Progress: a.fetchProgress()})
+	out, store, err := a.specs(append(append([]string{c.From}, c.Through...), c.To), c.AcceptTerms)
 	if err != nil {
 		return nil, nil, err
-	}
-	var out []builds.Spec
-	for _, text := range append(append([]string{c.From}, c.Through...), c.To) {
-		spec, err := builds.Parse(text)
-		if err != nil {
-			return nil, nil, err
-		}
-		out = append(out, spec)
 	}
 	if len(c.Through) > 0 {
 		return out, store, nil

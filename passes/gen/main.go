@@ -15,6 +15,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"io/fs"
@@ -44,20 +45,13 @@ func main() {
 	default:
 		err = fmt.Errorf("%s: expected registry, includes or check", os.Args[1])
 	}
-	if err = firstOf(err, w.Flush()); err != nil {
+	if err = cmp.Or(err, w.Flush()); err != nil {
 		fmt.Fprintln(os.Stderr, "gen:", err)
 		os.Exit(2)
 	}
 	if !agree {
 		os.Exit(1)
 	}
-}
-
-func firstOf(a, b error) error {
-	if a != nil {
-		return a
-	}
-	return b
 }
 
 // row is one row of passes.tsv.
