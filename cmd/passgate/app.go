@@ -42,6 +42,8 @@ type app struct {
 	now            func() time.Time
 	// code is the exit code of a command that ends without an error.
 	code int
+	// scratch is for files that live shortly.
+	scratch *scratch
 }
 
 // commands is the command line.
@@ -144,6 +146,8 @@ func (a *app) execute(args []string) int {
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}
+	a.scratch = &scratch{root: scratchRoot("/dev/shm", 1<<30)}
+	defer a.scratch.remove()
 	var cli commands
 	exited := -1
 	parser, err := kong.New(&cli,

@@ -37,7 +37,10 @@ func (c *benchCmd) Run(a *app) error {
 		return err
 	}
 	defer pool.Close()
-	cfg := gate.Config{Runner: pool, Now: a.now, Seed: c.Seed, Timeout: c.Timeout, Workers: c.workers(), DumpRoot: dumpRoot(), CPU: processorTime}
+	cfg := gate.Config{Runner: pool, Now: a.now, Seed: c.Seed, Timeout: c.Timeout, Workers: c.workers(), CPU: processorTime}
+	if err := a.dumps(&cfg); err != nil {
+		return err
+	}
 	type way struct {
 		name string
 		rate gate.Rate

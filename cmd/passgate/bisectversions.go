@@ -74,7 +74,10 @@ func (c *bisectVersionsCmd) Run(a *app) error {
 		return err
 	}
 	defer pool.Close()
-	cfg := gate.Config{Runner: freshRunner{pool}, Now: a.now, Seed: c.Seed, Timeout: c.Timeout, PassesOnly: c.PassesOnly, DumpRoot: dumpRoot()}
+	cfg := gate.Config{Runner: freshRunner{pool}, Now: a.now, Seed: c.Seed, Timeout: c.Timeout, PassesOnly: c.PassesOnly}
+	if err := a.dumps(&cfg); err != nil {
+		return err
+	}
 	try := func(ctx context.Context, i, runs int) (versions.Observation, error) {
 		var o versions.Observation
 		b, err := store.Fetch(ctx, specs[i])

@@ -126,10 +126,6 @@ func (c *checkCmd) run(a *app) (*gate.Result, error) {
 	}
 	defer pool.Close()
 	cfg.Runner = pool
-	cfg.TempDir = func() (string, func(), error) {
-		dir, err := os.MkdirTemp("", "passgate-dump-")
-		return dir, func() { os.RemoveAll(dir) }, err
-	}
 	cfg.Steps = readSteps
 	report, done := a.caseProgress()
 	cfg.Progress = func(p gate.Progress) {

@@ -250,11 +250,6 @@ func (c *workCmd) Run(a *app) error {
 	}
 	defer watch.close()
 	slots := runFlags{Workers: c.Workers}.workers()
-	dir, err := os.MkdirTemp(dumpRoot(), "passgate-work-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
 	w := fleet.Worker{Access: access, Artifacts: artifacts, Name: name, Slots: slots, Idle: c.Idle, MaxDeliveries: c.Tries, Now: a.now, Log: c.logger(a.stderr).With("worker", name),
 		Prepare: func(ctx context.Context, j *release.Job) (*release.Work, func(), error) {
 			builds := found
@@ -267,7 +262,7 @@ func (c *workCmd) Run(a *app) error {
 				}
 				builds[2] = w[0]
 			}
-			return a.work(j, builds, slots, scratch(dir))
+			return a.work(j, builds, slots)
 		},
 		Observe: func(outcome string, seconds float64) { watch.Unit(a.ctx, outcome, seconds) }}
 	err = w.Run(a.ctx)

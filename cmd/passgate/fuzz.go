@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -72,10 +71,6 @@ func (c *fuzzCmd) Run(a *app) error {
 	}
 	defer pool.Close()
 	cfg.Runner, cfg.Steps = pool, readSteps
-	cfg.TempDir = func() (string, func(), error) {
-		dir, err := os.MkdirTemp("", "passgate-dump-")
-		return dir, func() { os.RemoveAll(dir) }, err
-	}
 	report, done := a.caseProgress()
 	cfg.Progress = report
 	res, err := gate.Run(a.ctx, cfg)

@@ -13,7 +13,10 @@ type passesFlags struct {
 
 // fill sets the configuration; cfg.Base and cfg.Head must be set.
 func (f passesFlags) fill(a *app, terms buildFlags, cfg *gate.Config) error {
-	cfg.PassesOnly, cfg.DumpRoot = f.PassesOnly, dumpRoot()
+	cfg.PassesOnly = f.PassesOnly
+	if err := a.dumps(cfg); err != nil {
+		return err
+	}
 	if !f.PassesOnly && cfg.Base.Kind == builds.Executable && cfg.Head.Kind == builds.Executable || f.Witness == "" {
 		return nil
 	}

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -105,12 +103,7 @@ func (a *app) openRun(job *release.Job, found [3]*builds.Build, workers int, out
 		}
 	}
 	r := &openRelease{}
-	s, err := newScratch(out)
-	if err != nil {
-		return nil, err
-	}
-	r.done = append(r.done, s.remove)
-	work, done, err := a.work(job, found, workers, s)
+	work, done, err := a.work(job, found, workers)
 	if err != nil {
 		r.close()
 		return nil, err
@@ -209,47 +202,25 @@ func programs(n int, seed uint64, platform string) ([]*fuzz.Case, error) {
 }
 
 // work makes a job ready on this machine; done releases what it holds.
-func (a *app) work(job *release.Job, found [3]*builds.Build, workers int, s scratch) (w *release.Work, done func(), err error) {
+func (a *app) work(job *release.Job, found [3]*builds.Build, workers int) (w *release.Work, done func(), err error) {
 	cfg, err := job.Config(found[0], found[1], found[2])
 	if err != nil {
+		return nil, nil, err
+	}
+	if err := a.dumps(&cfg); err != nil {
 		return nil, nil, err
 	}
 	pool, err := a.pool(workers, job.Timeout)
 	if err != nil {
 		return nil, nil, err
 	}
-	cfg.Runner, cfg.Now, cfg.Steps, cfg.DumpRoot = pool, a.now, readSteps, string(s)
-	cfg.TempDir = func() (string, func(), error) {
-		dir, err := os.MkdirTemp(string(s), "dump-")
-		return dir, func() { os.RemoveAll(dir) }, err
-	}
+	cfg.Runner, cfg.Now, cfg.Steps = pool, a.now, readSteps
 	if w, err = release.Prepare(a.ctx, job, cfg); err != nil {
 		pool.Close()
 		return nil, nil, err
 	}
 	return w, func() { pool.Close() }, nil
 }
-
-// scratch is a directory for dumps, in memory where there is room. A run that was
-// killed leaves it behind; the next one of the same output directory empties it.
-type scratch string
-
-func newScratch(out string) (scratch, error) {
-	abs, err := filepath.Abs(out)
-	if err != nil {
-		return "", err
-	}
-	root := dumpRoot()
-	if root == "" {
-		root = os.TempDir()
-	}
-	sum := sha256.Sum256([]byte(abs))
-	s := scratch(filepath.Join(root, "passgate-release-"+hex.EncodeToString(sum[:8])))
-	s.remove()
-	return s, os.Mkdir(string(s), 0o700)
-}
-
-func (s scratch) remove() { os.RemoveAll(string(s)) }
 
 func readPrevious(name string) (*release.Report, error) {
 	if name == "" {

@@ -75,9 +75,13 @@ func (c *selftestCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+	temp, err := a.scratch.dir()
+	if err != nil {
+		return err
+	}
 	res, err := selftest.Run(a.ctx, selftest.Config{
 		Build: found[0], Runner: pool, Cases: cases, Defects: c.Defects, Kinds: c.Kinds, Null: c.Null, Seed: c.Seed, Workers: c.workers(), Budget: c.Budget,
-		Probes: c.Probes, PassesOnly: c.PassesOnly, ExecuteEvery: c.Every, Resumes: options["xla_run_hlo_passes_starting_from"], Now: a.now, CPU: processorTime, TempDir: dumpRoot(),
+		Probes: c.Probes, PassesOnly: c.PassesOnly, ExecuteEvery: c.Every, Resumes: options["xla_run_hlo_passes_starting_from"], Now: a.now, CPU: processorTime, TempDir: temp,
 		Progress: func(done, total int, o selftest.Outcome) {
 			if c.JSON {
 				said := "missed"

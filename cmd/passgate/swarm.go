@@ -253,11 +253,7 @@ func (a *app) gateOf(run runFlags, only passesFlags, base, head string, probes i
 	if err != nil {
 		return nil, nil, err
 	}
-	cfg := gate.Config{Base: found[0], Head: found[1], Now: a.now, Seed: run.Seed, Workers: run.workers(), Timeout: run.Timeout, Steps: readSteps,
-		TempDir: func() (string, func(), error) {
-			dir, err := os.MkdirTemp("", "passgate-dump-")
-			return dir, func() { os.RemoveAll(dir) }, err
-		}}
+	cfg := gate.Config{Base: found[0], Head: found[1], Now: a.now, Seed: run.Seed, Workers: run.workers(), Timeout: run.Timeout, Steps: readSteps}
 	if err := only.fill(a, run.buildFlags, &cfg); err != nil {
 		return nil, nil, err
 	}
