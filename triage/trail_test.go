@@ -310,6 +310,49 @@ ENTRY e {
 	}
 }
 
+// What a step that changes no data flow shares with the state before it is its
+// own: what later steps give is not what the next trail takes it for.
+func TestSharedEvaluationsStandStill(t *testing.T) {
+	text := func(loop, root string) *hlo.Module {
+		return module(t, `HloModule m
+one {
+  y = s32[] parameter(0)
+  c = s32[] constant(1)
+  ROOT r = s32[] add(y, c)
+}
+body {
+  i = s32[] parameter(0)
+  c = s32[] constant(1)
+  ROOT j = s32[] `+loop+`
+}
+condition {
+  i = s32[] parameter(0)
+  n = s32[] constant(3000)
+  ROOT c = pred[] compare(i, n), direction=LT
+}
+ENTRY e {
+  x = s32[] parameter(0)
+  w = s32[] while(x), condition=condition, body=body
+  two = s32[] constant(2)
+  ROOT r = s32[] `+root+`(w, two)
+}
+`)
+	}
+	program, called, wrong := text("add(i, c)", "add"), text("call(i), to_apply=one", "add"), text("call(i), to_apply=one", "subtract")
+	args := [][]*eval.Value{{eval.FromLiteral(literal(t, "s32[] 5"))}}
+	known := triage.Evaluations{}
+	for _, build := range []string{"base", "head"} {
+		trail := &triage.Trail{Before: program, States: []triage.State{{Module: called, Sum: triage.SumOf(called)}, {Module: wrong, Sum: triage.SumOf(wrong)}}}
+		v, err := trail.ValidateKnown(context.Background(), args, eval.Options{Bounds: true}, known, -1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a, b := v.Steps[0].Standing, v.Steps[1].Standing; a != triage.Same || b != triage.Guilty || v.Shared == 0 {
+			t.Errorf("%s: the step that only outlines is %s, the one that subtracts %s, %d shared", build, a, b, v.Shared)
+		}
+	}
+}
+
 // What only an instruction needs that the reference cannot evaluate is still
 // what the program computes: here the mask, which the pass reads in the place of
 // another.

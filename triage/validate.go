@@ -175,7 +175,7 @@ func (t *Trail) ValidateKnown(ctx context.Context, inputs [][]*eval.Value, o eva
 		}
 		after, seen := known[s.Sum]
 		if !seen && gap == "" && v.dear > dearSteps && sameFlow(t.module(i), s.Module) {
-			after, seen = before, true // what it means is known
+			after, seen = slices.Clone(before), true // what it means is known; before goes on
 		}
 		if seen {
 			v.Shared++
