@@ -26,7 +26,7 @@ var variants = []variant{
 	{"again", nil},
 	{"one thread", map[string]string{"xla_cpu_multi_thread_eigen": "false", "xla_cpu_parallel_codegen_split_count": "1"}},
 	{"narrow vectors", map[string]string{"xla_cpu_prefer_vector_width": "128", "xla_cpu_max_isa": "SSE4_2"}},
-	{"code generator at level 1, without fusion emitters", map[string]string{"xla_backend_optimization_level": "1", "xla_cpu_use_fusion_emitters": "false"}},
+	{"code generator at level 1", map[string]string{"xla_backend_optimization_level": "1"}},
 	{"no libraries", map[string]string{"xla_cpu_use_onednn": "false", "xla_cpu_use_xnnpack": "false", "xla_cpu_experimental_onednn_fusion_type": "",
 		"xla_cpu_experimental_xnn_fusion_type": "", "xla_cpu_experimental_ynn_fusion_type": ""}},
 }
