@@ -25,6 +25,10 @@ type caseRun struct {
 	c     *fuzz.Case
 	base  worker.Request // program and format, without inputs
 	asked []*asked
+	// over is the first generated stream on which the reference goes over its step
+	// limit. Nothing is executed on it; what a pass step changed can be judged
+	// (see passSets).
+	over *asked
 	// edges are the edge streams of a program that is executed: they are, where
 	// head's passes are accused on them.
 	edges []*asked
@@ -201,6 +205,9 @@ func (k *caseRun) ask(ctx context.Context, streams []fuzz.Stream, report *caseRe
 				return why
 			}
 			report.skippedStreams++
+			if k.over == nil {
+				k.over = a
+			}
 			continue
 		case ctx.Err() != nil:
 			k.asked = nil

@@ -220,8 +220,12 @@ func (k *caseRun) judgePasses(ctx context.Context, p *passSide, sets [][]*eval.V
 var passOptions = eval.Options{Bounds: true, MaxSteps: passSteps}
 
 // passSets are the input streams that the reference can evaluate; the first
-// stream if there are none.
+// stream if there are none, and if all of them are over its step limit, the
+// first of these, from now on a stream of the case.
 func (k *caseRun) passSets() (streams []*asked, sets [][]*eval.Value) {
+	if len(k.asked) == 0 && k.over != nil {
+		k.asked = []*asked{k.over}
+	}
 	for _, a := range k.asked {
 		if a.strict != nil {
 			streams = append(streams, a)

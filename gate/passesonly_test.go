@@ -316,3 +316,42 @@ func TestPassesOnlyCrashWithoutInputs(t *testing.T) {
 		t.Errorf("findings %+v, case %+v", res.Findings, res.Cases[0])
 	}
 }
+
+// A program on which the reference goes over its step limit on every generated
+// input is judged by what its pass steps change, on one of them.
+func TestPassesOnlyJudgeStepsOfEndlessPrograms(t *testing.T) {
+	for _, tt := range []struct {
+		body   string
+		status gate.Status
+	}{{twice, ""}, {triples, gate.New}} {
+		runner := &fake{answer: func(c call) worker.Outcome {
+			steps := []dumped{{"rewrite", twice}}
+			if c.build == "head" {
+				steps[0].body = tt.body
+			}
+			dumps(t, c.DumpDir, steps)
+			return worker.Outcome{Status: worker.OK, Result: &worker.Result{}}
+		}}
+		c, err := fuzz.ReadModule("p.hlo", []byte(program(doubles)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := func(s string) *builds.Build {
+			return &builds.Build{Spec: builds.Spec{Text: s}, ID: s, Kind: builds.CompileOnly}
+		}
+		res, err := gate.Run(context.Background(), gate.Config{Base: b("base"), Head: b("head"), Cases: []*fuzz.Case{c}, Runner: runner,
+			Now: func() time.Time { return time.Time{} }, Seed: 1,
+			Reference: func(context.Context, *hlo.Module, []*hlo.Literal, eval.Options) (*eval.Value, error) {
+				return nil, eval.ErrStepLimit
+			}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := res.Steps; s == nil || s.Judged != 2 || s.Unknown != 0 || len(res.Cases[0].Streams) != 1 || res.Cases[0].Streams[0].Name != fuzz.LatticeStream {
+			t.Errorf("steps %+v, case %+v", s, res.Cases[0])
+		}
+		if (len(res.Findings) == 1) != (tt.status != "") || len(res.Findings) == 1 && (res.Findings[0].Status != tt.status || !res.Findings[0].Blocking) {
+			t.Errorf("findings %+v", res.Findings)
+		}
+	}
+}

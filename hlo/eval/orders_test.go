@@ -3,6 +3,7 @@ package eval
 import (
 	"context"
 	"math"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -289,5 +290,65 @@ ENTRY e {
 		if got := describe(v); got != c.want {
 			t.Errorf("%s: got %s want %s", c.name, got, c.want)
 		}
+	}
+}
+
+// TestSortByKeys sorts by comparators whose keys are made once: the same as
+// comparison by comparison, which a comparator gets that does more than compare.
+func TestSortByKeys(t *testing.T) {
+	ordered := func(p, to string) string {
+		return strings.NewReplacer("P", p, "TO", to).Replace(` bTO = s32[] bitcast-convert(P) nTO = pred[] compare(bTO, zero), direction=LT xTO = s32[] xor(most, bTO) TO = s32[] select(nTO, xTO, bTO)`)
+	}
+	const constants = " zero = s32[] constant(0) most = s32[] constant(2147483647)"
+	for _, c := range []struct {
+		name, body, root string
+		keys             bool
+	}{
+		{"total order, as expanded", constants + ordered("a", "k") + ordered("b", "l"), "compare(k, l), direction=LT", true},
+		{"the other way round", constants + ordered("a", "k") + ordered("b", "l"), "compare(l, k), direction=GT", true},
+		{"descending", constants + ordered("b", "k") + ordered("a", "l"), "compare(k, l), direction=LT", true},
+		{"magnitudes", " k = f32[] abs(a) l = f32[] abs(b)", "compare(k, l), direction=LT", true},
+		{"two operands", " m = s32[] convert(a) o = s32[] convert(b) k = s32[] add(m, c) l = s32[] add(o, d)", "compare(k, l), direction=GT", true},
+		{"different functions", " k = f32[] abs(a) l = f32[] negate(b)", "compare(k, l), direction=LT", false},
+		{"a key of both sides", " k = f32[] add(a, b) l = f32[] add(b, a)", "compare(k, l), direction=LT", false},
+		{"one side twice", " k = f32[] abs(a) l = f32[] abs(a)", "compare(k, l), direction=LT", false},
+	} {
+		text := func(more string) *hlo.Module {
+			root := c.root
+			if more != "" {
+				root = "or(z, never)"
+				more = " z = pred[] " + c.root + " never = pred[] constant(false)"
+			}
+			return parseModule(t, "cmp { a = f32[] parameter(0) b = f32[] parameter(1) c = s32[] parameter(2) d = s32[] parameter(3)"+c.body+more+" ROOT r = pred[] "+root+` }
+ENTRY e {
+  x = f32[12] parameter(0)
+  y = s32[12] parameter(1)
+  ROOT r = (f32[12], s32[12]) sort(x, y), dimensions={0}, is_stable=true, to_apply=cmp
+}`)
+		}
+		if root := text("").Entry.Root.Called[0].Root; true {
+			if _, ok := sameKey(root.Operands[0], root.Operands[1]); ok != c.keys {
+				t.Errorf("%s: keys are found: %v", c.name, ok)
+			}
+		}
+		rapid.Check(t, func(r *rapid.T) {
+			keys, payload := NewArray(hlo.F32, 12), NewArray(hlo.S32, 12)
+			for i := range 12 {
+				x := rapid.SampledFrom([]float64{0, math.Copysign(0, -1), 1, -1, 2, -2, 3, math.Inf(1), math.Inf(-1), math.NaN(), 1e-40}).Draw(r, "key")
+				keys.Set(i, Scalar{Re: Num{C: x}})
+				payload.I[i] = int64(rapid.IntRange(-2, 2).Draw(r, "payload"))
+			}
+			var got [2]string
+			for k, more := range []string{"", "more"} {
+				v, err := Run(t.Context(), text(more), []*Value{arrayValue(keys), arrayValue(payload)}, Options{Bounds: true})
+				if err != nil {
+					r.Fatal(err)
+				}
+				got[k] = describe(v)
+			}
+			if got[0] != got[1] {
+				r.Fatalf("%s: by keys\n%sby comparisons\n%s", c.name, got[0], got[1])
+			}
+		})
 	}
 }

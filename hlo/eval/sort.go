@@ -1,7 +1,10 @@
 package eval
 
 import (
+	"bytes"
 	"slices"
+
+	"google.golang.org/protobuf/proto"
 
 	"github.com/passgate/passgate/hlo"
 )
@@ -48,7 +51,10 @@ func (e *Evaluator) sort(in *hlo.Instruction, a []*Array) (*Value, error) {
 		s.operands = append(s.operands, x.transpose(order))
 	}
 	args := make([]Scalar, 2*len(a))
-	compare, key := keyComparison(&e.num, comparator.comp, s.operands)
+	compare, key, err := e.keyComparison(in, comparator.comp, s.operands)
+	if err != nil {
+		return nil, err
+	}
 	s.numbers = key
 	s.less = func(i, j int) (answer, error) {
 		if compare != nil {
@@ -81,29 +87,109 @@ type answer struct {
 
 func answerOf(s Scalar) answer { return answer{s.I != 0, s.Undecided, s.Contest} }
 
-// keyComparison recognises a comparator that only compares its two parameters
-// of one operand with LT or GT. The comparison takes indices into the operands.
-// key is the operand if it holds floats that are not compared in the total
-// order.
-func keyComparison(n *Numerics, c *hlo.Computation, operands []*Array) (compare func(i, j int) answer, key *Plane) {
+// keyComparison recognises a comparator that compares one key of either side
+// with LT or GT: a parameter, or the same function of parameters. The comparison
+// takes indices into the operands, for which the keys are made once. numbers are
+// the keys if they are floats that are not compared in the total order.
+func (e *Evaluator) keyComparison(in *hlo.Instruction, c *hlo.Computation, operands []*Array) (compare func(i, j int) answer, numbers *Plane, err error) {
 	root := c.Root
 	if root.Op != hlo.OpCompare || len(root.Operands) != 2 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	x, y := root.Operands[0], root.Operands[1]
-	if x.Op != hlo.OpParameter || y.Op != hlo.OpParameter || x.Shape.Type != y.Shape.Type {
-		return nil, nil
+	side, ok := sameKey(x, y)
+	if !ok {
+		return nil, nil, nil
 	}
 	direction, total := comparison(root, x.Shape.Type)
-	p, q := x.Attr.ParameterNumber, y.Attr.ParameterNumber
-	if p/2 != q/2 || p == q || direction != "LT" && direction != "GT" {
-		return nil, nil
+	if direction != "LT" && direction != "GT" {
+		return nil, nil, nil
 	}
-	a := operands[p/2]
-	if !total && a.Type.IsFloat() {
-		key = a.Re
+	key := operands[x.Attr.GetParameterNumber()/2]
+	if x.Op != hlo.OpParameter {
+		k, err := e.callee(in, keyOf(x, c))
+		if err != nil {
+			return nil, nil, err
+		}
+		columns, err := k.columns(operands)
+		if err != nil {
+			return nil, nil, err
+		}
+		key = columns[0]
 	}
-	return compareElements(n, a, (direction == "GT") != (p > q), total), key
+	if !total && key.Type.IsFloat() {
+		numbers = key.Re
+	}
+	return compareElements(&e.num, key, (direction == "GT") != (side == 1), total), numbers, nil
+}
+
+// sameKey reports whether x and y are the same function of the parameters of one
+// side each, and which side x is of: 0 for the even numbers, 1 for the odd ones.
+func sameKey(x, y *hlo.Instruction) (side int64, ok bool) {
+	side = -1
+	seen := map[[2]*hlo.Instruction]bool{}
+	var same func(x, y *hlo.Instruction) bool
+	same = func(x, y *hlo.Instruction) bool {
+		at := [2]*hlo.Instruction{x, y}
+		if seen[at] {
+			return true
+		}
+		seen[at] = true
+		if x.Op != y.Op || x.Shape.Type != y.Shape.Type || !x.Shape.IsArray() || !y.Shape.IsArray() || len(x.Operands) != len(y.Operands) || len(x.Called)+len(y.Called) > 0 {
+			return false
+		}
+		if x.Op == hlo.OpParameter {
+			p, q := x.Attr.ParameterNumber, y.Attr.ParameterNumber
+			if side < 0 {
+				side = p % 2
+			}
+			return p/2 == q/2 && p != q && p%2 == side
+		}
+		a, b := proto.CloneOf(x.Attr), proto.CloneOf(y.Attr)
+		a.Metadata, b.Metadata = nil, nil
+		if !proto.Equal(a, b) || (x.Literal == nil) != (y.Literal == nil) || x.Literal != nil && !bytes.Equal(x.Literal.Raw, y.Literal.Raw) {
+			return false
+		}
+		for i := range x.Operands {
+			if !same(x.Operands[i], y.Operands[i]) {
+				return false
+			}
+		}
+		return true
+	}
+	ok = same(x, y) && side >= 0
+	return side, ok
+}
+
+// keyOf is the key x of a comparator as a function of one element of every
+// operand.
+func keyOf(x *hlo.Instruction, comparator *hlo.Computation) *hlo.Computation {
+	k := hlo.NewComputation(comparator.Name + ".key")
+	is := map[*hlo.Instruction]*hlo.Instruction{}
+	for i, p := range comparator.Params() {
+		if i%2 == 0 {
+			q := hlo.NewInstruction(p.Name, hlo.OpParameter, p.Shape)
+			q.Attr.ParameterNumber = int64(i / 2)
+			is[p], is[comparator.Params()[i+1]] = q, q
+			k.Instructions = append(k.Instructions, q)
+		}
+	}
+	var take func(in *hlo.Instruction) *hlo.Instruction
+	take = func(in *hlo.Instruction) *hlo.Instruction {
+		if n := is[in]; n != nil {
+			return n
+		}
+		n := *in
+		n.Operands = make([]*hlo.Instruction, len(in.Operands))
+		for i, o := range in.Operands {
+			n.Operands[i] = take(o)
+		}
+		is[in] = &n
+		k.Instructions = append(k.Instructions, &n)
+		return &n
+	}
+	k.Root = take(x)
+	return k
 }
 
 // compareElements compares elements of an array: less, or greater if reverse.
