@@ -3,7 +3,13 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
 	"io"
+	"math/big"
 	"net"
 	"os"
 	"os/exec"
@@ -17,61 +23,33 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/passgate/passgate/fleet/fleettest"
 )
 
-// frozenProxy forwards TCP connections until it is frozen: then it keeps them open
-// and forwards nothing, like a network that is cut.
-type frozenProxy struct {
-	addr   string
-	frozen atomic.Bool
-}
-
-func newFrozenProxy(t *testing.T, to string) *frozenProxy {
+// certificate writes cert.pem, for the loopback and its own authority, and key.pem.
+func certificate(t *testing.T, dir string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { l.Close() })
-	p := &frozenProxy{addr: l.Addr().String()}
-	pump := func(from, to net.Conn) {
-		buffer := make([]byte, 4096)
-		for {
-			n, err := from.Read(buffer)
-			if err != nil {
-				to.Close()
-				return
-			}
-			for p.frozen.Load() {
-				time.Sleep(10 * time.Millisecond)
-			}
-			if _, err := to.Write(buffer[:n]); err != nil {
-				from.Close()
-				return
-			}
-		}
+	subject := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true}
+	cert, err := x509.CreateCertificate(rand.Reader, subject, subject, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
 	}
-	go func() {
-		for {
-			in, err := l.Accept()
-			if err != nil {
-				return
-			}
-			out, err := net.Dial("tcp", to)
-			if err != nil {
-				in.Close()
-				continue
-			}
-			go pump(in, out)
-			go pump(out, in)
-		}
-	}()
-	return p
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "cert.pem"), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})))
+	write(t, filepath.Join(dir, "key.pem"), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})))
 }
 
 // TestFleet: three workers, of which one is killed, one is slow and one is cut off
 // in the middle of a unit; nothing is lost, nothing counts twice, and the report is
-// that of one machine.
+// that of one machine. The queue is encrypted.
 func TestFleet(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -107,7 +85,8 @@ func TestFleet(t *testing.T) {
 		})
 		return cmd, log, &out
 	}
-	serve, log, out := start(append([]string{"serve", "--out", "fleet", "--listen", "127.0.0.1:0", "--token-file", "token", "--ack-wait", "2s", "--ahead", "4", "--log", "none"}, job...)...)
+	certificate(t, dir)
+	serve, log, out := start(append([]string{"serve", "--out", "fleet", "--listen", "127.0.0.1:0", "--token-file", "token", "--tls-cert", "cert.pem", "--tls-key", "key.pem", "--tls-ca", "cert.pem", "--ack-wait", "2s", "--ahead", "4", "--log", "none"}, job...)...)
 	lines := bufio.NewScanner(log)
 	url := ""
 	for url == "" && lines.Scan() {
@@ -117,10 +96,17 @@ func TestFleet(t *testing.T) {
 		}
 	}
 	go io.Copy(io.Discard, log)
-	addr := strings.TrimPrefix(url, "nats://")
-	proxy := newFrozenProxy(t, addr)
+	addr, encrypted := strings.CutPrefix(url, "tls://")
+	if !encrypted {
+		t.Errorf("queue at %s with a certificate", url)
+	}
+	link, err := fleettest.NewLink(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer link.Close()
 	work := func(name, at string, more ...string) (*exec.Cmd, io.Reader) {
-		cmd, log, _ := start(append([]string{"work", "--queue", "nats://" + at, "--token-file", "token", "--base", older, "--head", newer, "--artifacts", "fleet/artifacts", "--workers", "1", "--name", name}, more...)...)
+		cmd, log, _ := start(append([]string{"work", "--queue", "tls://" + at, "--token-file", "token", "--tls-ca", "cert.pem", "--base", older, "--head", newer, "--artifacts", "fleet/artifacts", "--workers", "1", "--name", name}, more...)...)
 		return cmd, log
 	}
 	// onUnit calls do once, when a worker has finished its first unit and is at the
@@ -139,6 +125,9 @@ func TestFleet(t *testing.T) {
 			}
 		}()
 	}
+	if code, output := passgate(t, dir, "work", "--queue", url, "--token-file", "token", "--base", older, "--head", newer, "--artifacts", "fleet/artifacts", "--log", "none"); code != 3 || !strings.Contains(output, "certificate") {
+		t.Errorf("without the authority: exit code %d: %s", code, output)
+	}
 	var killed, cut atomic.Bool
 	victim, log1 := work("victim", addr)
 	onUnit(log1, func() { killed.Store(true); victim.Process.Kill() })
@@ -151,12 +140,12 @@ func TestFleet(t *testing.T) {
 			time.Sleep(50 * time.Millisecond)
 		}
 	})
-	_, log3 := work("partitioned", proxy.addr)
+	_, log3 := work("partitioned", link.Addr)
 	onUnit(log3, func() {
 		cut.Store(true)
-		proxy.frozen.Store(true)
+		link.Cut(true)
 		time.Sleep(6 * time.Second) // beyond the ack-wait
-		proxy.frozen.Store(false)   // and its record comes late
+		link.Cut(false)             // and its record comes late
 	})
 	if err := serve.Wait(); serve.ProcessState.ExitCode() != 1 {
 		t.Fatalf("serve: %v\n%s", err, out)
