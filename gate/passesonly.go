@@ -12,6 +12,7 @@ import (
 	"github.com/passgate/passgate/hlo/eval"
 	"github.com/passgate/passgate/triage"
 	"github.com/passgate/passgate/xla/builds"
+	"github.com/passgate/passgate/xla/dump"
 	"github.com/passgate/passgate/xla/worker"
 )
 
@@ -337,16 +338,29 @@ func stepsOf(t *triage.Trail) map[string]stepCount {
 	if t == nil {
 		return out
 	}
+	// A pass may say that it changed the module and leave no dump of that: where
+	// the compiler lists its runs, the list counts as well. It has the passes'
+	// own names.
+	told, names := map[string]int{}, map[string]string{}
 	for _, r := range t.Runs {
 		n := out[r.Pass]
 		n.ran++
 		out[r.Pass] = n
+		names[dump.FileName(r.Pass)] = r.Pass
+		if r.Changed {
+			told[r.Pass]++
+		}
 	}
 	for _, s := range t.States {
-		n := out[s.Key.Pass]
+		name := cmp.Or(names[s.Key.Pass], s.Key.Pass)
+		n := out[name]
 		n.fired++
+		out[name] = n
+	}
+	for name, n := range out {
+		n.fired = max(n.fired, told[name])
 		n.ran = max(n.ran, n.fired)
-		out[s.Key.Pass] = n
+		out[name] = n
 	}
 	return out
 }

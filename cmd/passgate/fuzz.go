@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/passgate/passgate/passes"
 	"github.com/passgate/passgate/reports"
 	"github.com/passgate/passgate/xla/builds"
+	"github.com/passgate/passgate/xla/dump"
 )
 
 // fuzzCmd explores without a gate.
@@ -138,7 +138,7 @@ func everyPass(b *builds.Build) []gate.Focus {
 	if platform == "tpu" {
 		for _, r := range passes.TPUPipeline() {
 			if r.Pass != "pipeline-start" {
-				add(r.Pass, func(step string) bool { return dumpName(step) == dumpName(r.Pass) }, "runs in the TPU pipeline")
+				add(r.Pass, func(step string) bool { return dump.FileName(step) == dump.FileName(r.Pass) }, "runs in the TPU pipeline")
 			}
 		}
 		return out
@@ -149,11 +149,6 @@ func everyPass(b *builds.Build) []gate.Focus {
 		}
 	}
 	return out
-}
-
-// dumpName is a pass name as file names have it.
-func dumpName(s string) string {
-	return strings.NewReplacer("/", "_", "\\", "_", "[", "_", "]", "_", " ", "_").Replace(s)
 }
 
 // platformOf is the pipeline of a build, as the registry tags it.
@@ -167,7 +162,16 @@ func platformOf(s builds.Spec) string {
 	return "cpu"
 }
 
-// printFiring prints one line per pass.
+// mostUsed is the number of passes of which the most used ones are looked at,
+// and aimed the share of the programs made for one that should make it fire.
+const (
+	mostUsed = 25
+	aimed    = 0.9
+)
+
+// printFiring prints one line per pass, then the sums: how many fired, and how
+// well the programs that were made for the most used ones (those that fire in
+// most programs) do.
 func (c *fuzzCmd) printFiring(a *app, cfg gate.Config, res *gate.Result) error {
 	fired := 0
 	t := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', 0)
@@ -197,6 +201,27 @@ func (c *fuzzCmd) printFiring(a *app, cfg gate.Config, res *gate.Result) error {
 	}
 	t.Flush()
 	if !c.JSON {
+		order := make([]int, len(res.Passes))
+		for i := range order {
+			order[i] = i
+		}
+		slices.SortStableFunc(order, func(i, j int) int { return res.Passes[j].Cases - res.Passes[i].Cases })
+		var made, hit, good int
+		below := ""
+		for _, i := range order[:min(mostUsed, len(order))] {
+			m, h := cfg.Explore.Campaign.Aim(i)
+			made, hit = made+m, hit+h
+			if float64(h) >= aimed*float64(m) {
+				good++
+			} else {
+				below += fmt.Sprintf(" %s %d of %d,", res.Passes[i].Name, h, m)
+			}
+		}
+		fmt.Fprintf(a.stdout, "the %d most used: %d of %d programs made for them make them fire (%.0f%%); at least %.0f%% for %d of them\n",
+			min(mostUsed, len(order)), hit, made, 100*float64(hit)/float64(max(1, made)), 100*aimed, good)
+		if below != "" {
+			fmt.Fprintf(a.stdout, "  fewer:%s\n", below[:len(below)-1])
+		}
 		x := res.Exploration
 		fmt.Fprintf(a.stdout, "%d of %d passes fired (%.0f%%) in %d programs, %d refused, %.0fs\n", fired, len(res.Passes), 100*float64(fired)/float64(max(1, len(res.Passes))), x.Programs, x.Refused, res.Timing.Seconds)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"os"
@@ -45,7 +46,8 @@ type command struct {
 // for any text, and alone on a line for any number of lines. Blank lines do not
 // count, neither here nor in the output. `$ cat FILE`
 // shows a file that a command wrote. A case inside the archive has its own
-// section lines quoted: `>-- inputs --`.
+// section lines quoted: `>-- inputs --`. A file FILE.base64 is laid out decoded, as
+// FILE.
 func TestTranscripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -64,7 +66,14 @@ func TestTranscripts(t *testing.T) {
 				if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 					t.Fatal(err)
 				}
-				if err := os.WriteFile(name, marker.ReplaceAll(f.Data, []byte("-- ")), 0o644); err != nil {
+				data := marker.ReplaceAll(f.Data, []byte("-- "))
+				if plain, ok := strings.CutSuffix(name, ".base64"); ok {
+					name = plain
+					if data, err = base64.StdEncoding.DecodeString(string(data)); err != nil {
+						t.Fatalf("%s: %s: %v", file, f.Name, err)
+					}
+				}
+				if err := os.WriteFile(name, data, 0o644); err != nil {
 					t.Fatal(err)
 				}
 			}

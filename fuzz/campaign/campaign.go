@@ -89,10 +89,16 @@ const priorRuns = 4
 
 // focusPower makes the choice of arms follow their rate of firing: at 4, an arm
 // that fires in half of its programs gets 1/16 of the programs of one that
-// always does. Nine programs in ten then make the pass fire as soon as a few
-// makers do so reliably, and those that do so for some of their draws, which
-// may be the only ones to reach a rewrite, still get their turn.
+// always does.
 const focusPower = 4
+
+// Arms that do not make the target fire reliably get one program in doubtful:
+// there may be a hundred of them, and they may be the only ones to reach a
+// rewrite. With reliable arms of 95 % nine programs in ten then make it fire.
+const (
+	reliable = 0.75 // rate of firing
+	doubtful = 20
+)
 
 // Entry is a program of the pool: it did something new.
 type Entry struct {
@@ -238,7 +244,8 @@ func (c *Campaign) target() int {
 // signatures.
 func (c *Campaign) choose(r *rand.Rand, target int) int {
 	weights := make([]float64, len(c.arms))
-	total := 0.0
+	sure := make([]bool, len(c.arms))
+	var total, rest float64 // of the reliable arms and of the others
 	for i, a := range c.arms {
 		if a.mutant && len(c.pool) == 0 {
 			continue
@@ -246,6 +253,9 @@ func (c *Campaign) choose(r *rand.Rand, target int) int {
 		rate := 1.0
 		if target >= 0 {
 			rate = (a.fired[target] + a.prior[target]) / (a.runs + priorRuns)
+			if a.mutant && c.cases[target] == 0 { // nothing to mutate that made it fire
+				rate = min(rate, 0.1)
+			}
 		}
 		w := 1.0
 		for range focusPower {
@@ -254,9 +264,21 @@ func (c *Campaign) choose(r *rand.Rand, target int) int {
 		// Half of the weight is for what still finds something.
 		w *= 0.5 + 0.5*(a.fresh+1)/(a.runs+1)
 		weights[i] = w
-		total += w
+		if sure[i] = rate >= reliable; sure[i] {
+			total += w
+		} else {
+			rest += w
+		}
 	}
-	if total == 0 {
+	if share := total / (doubtful - 1); total > 0 && rest > share {
+		for i := range weights {
+			if !sure[i] {
+				weights[i] *= share / rest
+			}
+		}
+		rest = share
+	}
+	if total += rest; total == 0 {
 		return -1
 	}
 	x := r.Float64() * total

@@ -99,6 +99,28 @@ var windows = of("reduction", nil, []Pattern{
 		}
 		b.Out(b.ReduceWindow(op, x, over(x.Shape.Dims[0]), over(x.Shape.Dims[1])))
 	}),
+	loop("window-mixed", []string{"algsimp", "reduce-window-rewriter"}, func(b *builder) {
+		x := b.Source(b.Num(), b.Full(b.Between(1, 3))...)
+		b.Out(b.ReduceWindow(monoid(b, x), x, overAll(b, x)...))
+	}),
+	loop("window-of-move", []string{"algsimp"}, func(b *builder) {
+		x := b.Source(b.Num(), b.Full(b.Between(1, 2))...)
+		op := monoid(b, x)
+		y := moved(b, x, program.Neutral(op, x.Shape.Type))
+		b.Out(b.ReduceWindow(op, y, overAll(b, y)...))
+	}),
+	loop("window-of-window", []string{"algsimp"}, func(b *builder) {
+		x := b.Source(b.Num(), b.Full(b.Between(1, 2))...)
+		op := monoid(b, x)
+		y := b.ReduceWindow(op, x, overAll(b, x)...)
+		b.Out(b.ReduceWindow(op, y, overAll(b, y)...))
+	}),
+	loop("reduce-of-move", []string{"algsimp"}, func(b *builder) {
+		x := b.Source(b.Num(), b.Full(b.Between(1, 3))...)
+		op := monoid(b, x)
+		y := moved(b, x, program.Neutral(op, x.Shape.Type))
+		b.Out(b.Reduce(op, y, int64(b.R.IntN(y.Shape.Rank()))))
+	}),
 	loop("window-of-broadcast", []string{"algsimp"}, func(b *builder) {
 		x := b.Splat(b.Source(hlo.F32), 4, 5)
 		b.Out(b.ReduceWindow(hlo.OpAdd, x, program.Window{Size: 2}, program.Window{Size: 2, Stride: 2}))
@@ -190,6 +212,55 @@ func edges(b *builder, n int64) program.Padding {
 		p.Interior = 1
 	}
 	return p
+}
+
+// overAll is a window over each dimension of x, of every form that leaves
+// something: sizes, strides, padding of either sign and dilations of either
+// kind, most of them plain.
+func overAll(b *builder, x value) []program.Window {
+	var out []program.Window
+	for _, n := range x.Shape.Dims {
+		w := program.Window{Size: 1, Stride: 1, Dilation: 1, BaseDilation: 1}
+		if b.Chance(2) {
+			w.Size = int64(b.Between(2, 3))
+		}
+		switch b.R.IntN(6) {
+		case 0:
+			w.Stride = 2
+		case 1:
+			w.Dilation = 2
+		case 2:
+			w.BaseDilation = 2
+		}
+		if !b.Chance(3) {
+			w.Low, w.High = int64(b.Between(-2, 2)), int64(b.Between(-2, 2))
+		}
+		if (max(n, 1)-1)*w.BaseDilation+1+w.Low+w.High < (w.Size-1)*w.Dilation+1 || n == 0 {
+			w = program.Window{Size: 1}
+		}
+		out = append(out, w)
+	}
+	return out
+}
+
+// moved is x after an operation that only moves elements, or pads with v.
+func moved(b *builder, x value, v float64) value {
+	rank := x.Shape.Rank()
+	switch b.R.IntN(6) {
+	case 0:
+		return b.Reverse(x, int64(b.R.IntN(rank)))
+	case 1:
+		return b.Transpose(x, b.Perm(rank)...)
+	case 2:
+		return b.Slice(x, make([]int64, rank), less(x.Shape.Dims, int64(b.Between(0, 1))), stride(b, x))
+	case 3:
+		return b.Broadcast(x, append([]int64{int64(b.Between(1, 3))}, x.Shape.Dims...), iotas(rank, 1)...)
+	}
+	ps := make([]program.Padding, rank)
+	for i, n := range x.Shape.Dims {
+		ps[i] = edges(b, n)
+	}
+	return b.Pad(x, b.Number(x.Shape.Type, v), ps...)
 }
 
 func monoid(b *builder, x value) hlo.Opcode {

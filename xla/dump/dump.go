@@ -31,6 +31,12 @@ import (
 // PipelineStart is the pass name of the dump that each pipeline writes before its first pass.
 const PipelineStart = "pipeline-start"
 
+// FileName is a pass's or pipeline's name as file names have it
+// (xla/service/dump.cc, SanitizeFileName; blanks by the pipelines of TPUs).
+func FileName(name string) string { return fileNames.Replace(name) }
+
+var fileNames = strings.NewReplacer("/", "_", "\\", "_", "[", "_", "]", "_", " ", "_")
+
 // Key names a pass step in one compilation. Pass names alone are not unique.
 type Key struct {
 	// Pipeline is the pipeline's name as in file names: '_' for blanks.
