@@ -285,36 +285,59 @@ func plainLayout(s *hlo.Shape) bool {
 	return s.IsArray() && !s.IsDynamic() && (l == nil || len(l.Tiles) == 0 && len(l.DimLevelTypes) == 0 && l.TailPaddingAlignment <= 1 && l.PhysicalShape == nil && len(l.MinorToMajor) == s.Rank())
 }
 
-// keep copies a computation that belongs to an operation.
+// keep copies a computation that belongs to an operation, with its calls and
+// fusions inlined.
 func (f *flattener) keep(c *hlo.Computation) *hlo.Computation {
 	if n := f.kept[c]; n != nil {
 		return n
 	}
 	n := hlo.NewComputation(unique(f.comps, c.Name))
-	is := map[*hlo.Instruction]*hlo.Instruction{}
-	for _, in := range needed(c) {
-		k := hlo.NewInstruction(in.Name, in.Op, in.Shape.Clone())
+	names := map[string]bool{}
+	add := func(in *hlo.Instruction, ops []*hlo.Instruction) *hlo.Instruction {
+		k := hlo.NewInstruction(unique(names, in.Name), in.Op, in.Shape.Clone(), ops...)
 		k.Attr, k.Literal = proto.CloneOf(in.Attr), in.Literal
-		for _, o := range in.Operands {
-			k.Operands = append(k.Operands, is[o])
-		}
 		for _, s := range in.OperandLayouts {
 			k.OperandLayouts = append(k.OperandLayouts, s.Clone())
 		}
 		for _, called := range in.Called {
 			k.Called = append(k.Called, f.keep(called))
 		}
-		is[in] = k
 		n.Instructions = append(n.Instructions, k)
+		return k
 	}
-	for _, p := range c.Instructions { // parameters that nothing uses
-		if p.Op == hlo.OpParameter && is[p] == nil {
-			k := hlo.NewInstruction(p.Name, p.Op, p.Shape.Clone())
-			k.Attr = proto.CloneOf(p.Attr)
-			n.Instructions = append(n.Instructions, k)
+	var body func(c *hlo.Computation, is map[*hlo.Instruction]*hlo.Instruction) *hlo.Instruction
+	body = func(c *hlo.Computation, is map[*hlo.Instruction]*hlo.Instruction) *hlo.Instruction {
+		for _, in := range needed(c) {
+			if is[in] != nil {
+				continue // a parameter
+			}
+			ops := make([]*hlo.Instruction, len(in.Operands))
+			for i, o := range in.Operands {
+				ops[i] = is[o]
+			}
+			switch {
+			case (in.Op == hlo.OpCall || in.Op == hlo.OpFusion) && len(in.Called) == 1 && len(in.Called[0].Params()) == len(ops):
+				inner := map[*hlo.Instruction]*hlo.Instruction{}
+				for i, p := range in.Called[0].Params() {
+					inner[p] = ops[i]
+				}
+				is[in] = body(in.Called[0], inner)
+			case in.Op == hlo.OpGetTupleElement && ops[0].Op == hlo.OpTuple:
+				is[in] = ops[0].Operands[in.Attr.TupleIndex]
+			default:
+				is[in] = add(in, ops)
+			}
+		}
+		return is[c.Root]
+	}
+	params := map[*hlo.Instruction]*hlo.Instruction{}
+	for _, p := range c.Instructions {
+		if p.Op == hlo.OpParameter {
+			params[p] = add(p, nil)
 		}
 	}
-	n.Root = is[c.Root]
+	n.Root = body(c, params)
+	orderAll(n)
 	f.kept[c] = n
 	f.out.module.Computations = append(f.out.module.Computations, n)
 	return n

@@ -137,3 +137,48 @@ func replaced(t *testing.T, text, old, with string) string {
 	}
 	return strings.Replace(text, old, with, 1)
 }
+
+// A comparator or reducer that is outlined or fused is the same; one that
+// compares the other way round is not.
+func TestFlatBodiesOfOperations(t *testing.T) {
+	text := func(root string) *hlo.Module {
+		return parseText(t, `HloModule m
+less {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = pred[] compare(a, b), direction=LT
+}
+both {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  c = pred[] compare(a, b), direction=LT
+  ROOT r = (pred[], f32[]) tuple(c, b)
+}
+cmp {
+  p = f32[] parameter(0)
+  q = f32[] parameter(1)
+  i = s32[] parameter(2)
+  j = s32[] parameter(3)
+  `+root+`
+}
+ENTRY e {
+  x = f32[8] parameter(0)
+  y = s32[8] iota(), iota_dimension=0
+  ROOT r = (f32[8], s32[8]) sort(x, y), dimensions={0}, to_apply=cmp
+}`)
+	}
+	before := text("ROOT z = pred[] compare(p, q), direction=LT")
+	for _, c := range []struct {
+		root string
+		same bool
+	}{
+		{"ROOT f = pred[] fusion(p, q), kind=kLoop, calls=less", true},
+		{"ROOT f = pred[] call(p, q), to_apply=less", true},
+		{"f = (pred[], f32[]) call(p, q), to_apply=both ROOT g = pred[] get-tuple-element(f), index=0", true},
+		{"ROOT f = pred[] call(q, p), to_apply=less", false},
+	} {
+		if after := text(c.root); sameFlow(before, after) != c.same {
+			t.Errorf("%s: the same data flow: %v\n%s\n%s", c.root, !c.same, flatten(before).module, flatten(after).module)
+		}
+	}
+}

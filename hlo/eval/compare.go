@@ -117,11 +117,13 @@ func totalKey(x float64) int64 {
 	return b
 }
 
+// point says whether a value has one place in the total order.
+func (f *floatType) point(x Num) bool {
+	return x.E == 0 && x.K&specials == 0 && (x.K&AnyZeroSign == 0 || x.C != 0 || !f.NegZero)
+}
+
 func (n *Numerics) compareTotal(f *floatType, direction string, x, y Num) (yes, no bool) {
-	point := func(x Num) bool {
-		return x.E == 0 && x.K&specials == 0 && (x.K&AnyZeroSign == 0 || x.C != 0 || !f.NegZero)
-	}
-	if !n.Bounds || point(x) && point(y) {
+	if !n.Bounds || f.point(x) && f.point(y) {
 		yes = intCompare(direction, hlo.S64, totalKey(x.C), totalKey(y.C))
 		return yes, !yes
 	}

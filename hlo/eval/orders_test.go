@@ -309,6 +309,8 @@ func TestSortByKeys(t *testing.T) {
 		{"descending", constants + ordered("b", "k") + ordered("a", "l"), "compare(k, l), direction=LT", true},
 		{"magnitudes", " k = f32[] abs(a) l = f32[] abs(b)", "compare(k, l), direction=LT", true},
 		{"two operands", " m = s32[] convert(a) o = s32[] convert(b) k = s32[] add(m, c) l = s32[] add(o, d)", "compare(k, l), direction=GT", true},
+		{"in calls", " k = f32[] call(a), to_apply=magnitude l = f32[] call(b), to_apply=magnitude", "compare(k, l), direction=LT", true},
+		{"a call that compares", " k = f32[] abs(a) l = f32[] abs(b)", "call(k, l), to_apply=before", true},
 		{"different functions", " k = f32[] abs(a) l = f32[] negate(b)", "compare(k, l), direction=LT", false},
 		{"a key of both sides", " k = f32[] add(a, b) l = f32[] add(b, a)", "compare(k, l), direction=LT", false},
 		{"one side twice", " k = f32[] abs(a) l = f32[] abs(a)", "compare(k, l), direction=LT", false},
@@ -319,17 +321,16 @@ func TestSortByKeys(t *testing.T) {
 				root = "or(z, never)"
 				more = " z = pred[] " + c.root + " never = pred[] constant(false)"
 			}
-			return parseModule(t, "cmp { a = f32[] parameter(0) b = f32[] parameter(1) c = s32[] parameter(2) d = s32[] parameter(3)"+c.body+more+" ROOT r = pred[] "+root+` }
+			return parseModule(t, "magnitude { p = f32[] parameter(0) ROOT r = f32[] abs(p) }\nbefore { q = f32[] parameter(1) p = f32[] parameter(0) ROOT r = pred[] compare(p, q), direction=LT }\ncmp { a = f32[] parameter(0) b = f32[] parameter(1) c = s32[] parameter(2) d = s32[] parameter(3)"+c.body+more+" ROOT r = pred[] "+root+` }
 ENTRY e {
   x = f32[12] parameter(0)
   y = s32[12] parameter(1)
   ROOT r = (f32[12], s32[12]) sort(x, y), dimensions={0}, is_stable=true, to_apply=cmp
 }`)
 		}
-		if root := text("").Entry.Root.Called[0].Root; true {
-			if _, ok := sameKey(root.Operands[0], root.Operands[1]); ok != c.keys {
-				t.Errorf("%s: keys are found: %v", c.name, ok)
-			}
+		root := inlined(text("").Entry.Root.Called[0]).Root
+		if _, ok := sameKey(root.Operands[0], root.Operands[1]); ok != c.keys {
+			t.Errorf("%s: keys are found: %v", c.name, ok)
 		}
 		rapid.Check(t, func(r *rapid.T) {
 			keys, payload := NewArray(hlo.F32, 12), NewArray(hlo.S32, 12)

@@ -92,6 +92,7 @@ func answerOf(s Scalar) answer { return answer{s.I != 0, s.Undecided, s.Contest}
 // takes indices into the operands, for which the keys are made once. numbers are
 // the keys if they are floats that are not compared in the total order.
 func (e *Evaluator) keyComparison(in *hlo.Instruction, c *hlo.Computation, operands []*Array) (compare func(i, j int) answer, numbers *Plane, err error) {
+	c = inlined(c)
 	root := c.Root
 	if root.Op != hlo.OpCompare || len(root.Operands) != 2 {
 		return nil, nil, nil
@@ -161,6 +162,46 @@ func sameKey(x, y *hlo.Instruction) (side int64, ok bool) {
 	return side, ok
 }
 
+// inlined is a computation without the calls and fusions that its root needs.
+func inlined(c *hlo.Computation) *hlo.Computation {
+	calls := func(in *hlo.Instruction) bool {
+		return (in.Op == hlo.OpCall || in.Op == hlo.OpFusion) && len(in.Called) == 1 && len(in.Called[0].Params()) == len(in.Operands)
+	}
+	if !slices.ContainsFunc(c.Instructions, calls) {
+		return c
+	}
+	n := hlo.NewComputation(c.Name)
+	var body func(c *hlo.Computation, args []*hlo.Instruction) *hlo.Instruction
+	body = func(c *hlo.Computation, args []*hlo.Instruction) *hlo.Instruction {
+		is := map[*hlo.Instruction]*hlo.Instruction{}
+		for i, p := range c.Params() {
+			is[p] = args[i]
+		}
+		var take func(in *hlo.Instruction) *hlo.Instruction
+		take = func(in *hlo.Instruction) *hlo.Instruction {
+			if is[in] == nil {
+				operands := make([]*hlo.Instruction, len(in.Operands))
+				for i, o := range in.Operands {
+					operands[i] = take(o)
+				}
+				if calls(in) {
+					is[in] = body(in.Called[0], operands)
+				} else {
+					k := *in
+					k.Operands = operands
+					is[in] = &k
+					n.Instructions = append(n.Instructions, &k)
+				}
+			}
+			return is[in]
+		}
+		return take(c.Root)
+	}
+	n.Instructions = slices.Clone(c.Params())
+	n.Root = body(c, c.Params())
+	return n
+}
+
 // keyOf is the key x of a comparator as a function of one element of every
 // operand.
 func keyOf(x *hlo.Instruction, comparator *hlo.Computation) *hlo.Computation {
@@ -198,7 +239,13 @@ func compareElements(n *Numerics, a *Array, reverse, total bool) func(i, j int) 
 		switch {
 		case a.I != nil && a.Undecided == nil && a.Type != hlo.U64:
 			return func(i, j int) answer { return answer{yes: reverse && a.I[i] > a.I[j] || !reverse && a.I[i] < a.I[j]} }
-		case a.Type.IsFloat() && a.Re.ordinary(a.Type.Format()):
+		case a.Type.IsFloat() && total && n.points(a):
+			keys := make([]int64, len(a.Re.C))
+			for i, x := range a.Re.C {
+				keys[i] = totalKey(x)
+			}
+			return func(i, j int) answer { return answer{yes: reverse && keys[i] > keys[j] || !reverse && keys[i] < keys[j]} }
+		case a.Type.IsFloat() && !total && n.numbers(a):
 			c := a.Re.C
 			return func(i, j int) answer { return answer{yes: reverse && c[i] > c[j] || !reverse && c[i] < c[j]} }
 		}
@@ -212,19 +259,30 @@ func compareElements(n *Numerics, a *Array, reverse, total bool) func(i, j int) 
 	}
 }
 
-// ordinary says whether all elements are exact normal numbers, which every
-// order compares as numbers.
-func (p *Plane) ordinary(f *hlo.FloatFormat) bool {
-	if p.E != nil || p.K != nil || p.Lo != nil {
-		return false
-	}
-	smallest := f.MinNormal()
-	for _, x := range p.C {
-		if !(x >= smallest || x <= -smallest) {
-			return false
+// points says whether the total order compares all elements by their bits, and
+// numbers whether every other order compares them by their values: see
+// Numerics.compare.
+func (n *Numerics) points(a *Array) bool {
+	f := floatTypes[a.Type]
+	return !n.Bounds || !a.Re.any(func(x Num) bool { return !f.point(x) })
+}
+
+func (n *Numerics) numbers(a *Array) bool {
+	f := floatTypes[a.Type]
+	return !n.Bounds || !a.Re.any(func(x Num) bool { return x.E != 0 || x.K&specials != 0 || f.slack(x) != 0 })
+}
+
+func (p *Plane) any(is func(Num) bool) bool {
+	for i, c := range p.C {
+		x := Num{C: c, E: at(p.E, i)}
+		if p.K != nil {
+			x.K = p.K[i]
+		}
+		if is(x) {
+			return true
 		}
 	}
-	return true
+	return false
 }
 
 // topk is the k largest or smallest elements of the last dimension in order,
