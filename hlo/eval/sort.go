@@ -244,7 +244,9 @@ func compareElements(n *Numerics, a *Array, reverse, total bool) func(i, j int) 
 			for i, x := range a.Re.C {
 				keys[i] = totalKey(x)
 			}
-			return func(i, j int) answer { return answer{yes: reverse && keys[i] > keys[j] || !reverse && keys[i] < keys[j]} }
+			return func(i, j int) answer {
+				return answer{yes: reverse && keys[i] > keys[j] || !reverse && keys[i] < keys[j]}
+			}
 		case a.Type.IsFloat() && !total && n.numbers(a):
 			c := a.Re.C
 			return func(i, j int) answer { return answer{yes: reverse && c[i] > c[j] || !reverse && c[i] < c[j]} }
