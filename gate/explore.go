@@ -140,7 +140,7 @@ func (r *run) explore(ctx context.Context, start time.Time, res *Result) []caseR
 			sum.add(e)
 			r.countFirings(res, e.fired)
 			fired.add(e.fired)
-			if e.suspicious == "" {
+			if e.suspicious == "" || x.Unjudged {
 				continue
 			}
 			sum.Suspicious++
@@ -232,23 +232,34 @@ func (r *run) probes(f *observedFinding) int {
 	return r.cfg.Probes
 }
 
+// compiles reports whether nothing is ever executed: then programs for several
+// devices, or for a host that speaks to them, show which passes fire, and
+// crashes.
+func (r *run) compiles() bool {
+	return r.cfg.Base.Kind == builds.CompileOnly && r.cfg.Head.Kind == builds.CompileOnly
+}
+
 // screen looks at one program in the cheapest way that shows a fault.
 func (r *run) screen(ctx context.Context, p campaign.Program, number int) explored {
 	c := p.Case
-	if c.Module == nil || runnable(c) != "" {
+	if c.Module == nil {
 		return explored{outcome: campaign.Outcome{Refused: true}}
 	}
 	k := &caseRun{run: r, c: c}
+	if k.unable = runnable(c); k.unable != "" && !r.compiles() {
+		return explored{outcome: campaign.Outcome{Refused: true}}
+	}
 	var err error
 	if k.base, err = encode(c); err != nil {
 		return explored{outcome: campaign.Outcome{Refused: true}}
 	}
-	streams := c.Streams(r.cfg.Seed)
-	for _, s := range streams {
-		k.asked = append(k.asked, &asked{Stream: s, arguments: arguments(s.Inputs)})
-	}
-	if len(k.asked) == 0 {
-		return explored{outcome: campaign.Outcome{Refused: true}}
+	if k.unable == "" && !r.cfg.Explore.Unjudged {
+		for _, s := range c.Streams(r.cfg.Seed) {
+			k.asked = append(k.asked, &asked{Stream: s, arguments: arguments(s.Inputs)})
+		}
+		if len(k.asked) == 0 {
+			return explored{outcome: campaign.Outcome{Refused: true}}
+		}
 	}
 	out := k.screenPasses(ctx)
 	if out.suspicious != "" || out.outcome.Refused || r.cfg.PassesOnly || r.cfg.Explore.Unjudged {

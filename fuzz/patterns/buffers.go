@@ -154,15 +154,15 @@ var collectives = of("collective", nil, []Pattern{
 	}),
 	loop("all-to-all", []string{"all_to_all_decomposer"}, func(b *builder) {
 		x := b.Source(hlo.F32, 4, 3)
-		b.Out(b.Op(hlo.OpAllToAll, func(a *program.Attr) { a.Dimensions = []int64{0}; groups(a, 0) }, x))
+		b.Out(b.Op(hlo.OpAllToAll, func(a *program.Attr) { a.Dimensions = []int64{0}; groups(a, []int64{0}) }, x))
 	}),
 	loop("all-gather", []string{"all-gather-simplifier", "all_gather_decomposer"}, func(b *builder) {
 		x := b.Source(hlo.F32, 4, 3)
-		b.Out(b.Shaped(hlo.OpAllGather, x.Shape, func(a *program.Attr) { a.Dimensions = []int64{0}; groups(a, 0) }, x))
+		b.Out(b.Shaped(hlo.OpAllGather, x.Shape, func(a *program.Attr) { a.Dimensions = []int64{0}; groups(a, []int64{0}) }, x))
 	}),
 	loop("reduce-scatter", []string{"reduce-scatter-decomposer"}, func(b *builder) {
 		x := b.Source(hlo.F32, 4, 3)
-		b.Out(b.With(hlo.OpReduceScatter, x.Shape, func(a *program.Attr) { a.Dimensions = []int64{0}; groups(a, 0) }, []*hlo.Computation{b.Reducer(hlo.OpAdd, hlo.F32)}, x))
+		b.Out(b.With(hlo.OpReduceScatter, x.Shape, func(a *program.Attr) { a.Dimensions = []int64{0}; groups(a, []int64{0}) }, []*hlo.Computation{b.Reducer(hlo.OpAdd, hlo.F32)}, x))
 	}),
 	loop("collective-permute", []string{"collective-permute-legalizer"}, func(b *builder) {
 		x := b.Source(hlo.F32, 4)
@@ -170,7 +170,7 @@ var collectives = of("collective", nil, []Pattern{
 	}),
 	loop("all-reduce-started", []string{"async-collective-replacer"}, func(b *builder) {
 		x := b.Source(hlo.F32, 6)
-		s := b.With(hlo.OpAllReduceStart, nil, func(a *program.Attr) { groups(a, 0) }, []*hlo.Computation{b.Reducer(hlo.OpAdd, hlo.F32)}, x)
+		s := b.With(hlo.OpAllReduceStart, nil, func(a *program.Attr) { groups(a, []int64{0}) }, []*hlo.Computation{b.Reducer(hlo.OpAdd, hlo.F32)}, x)
 		b.Out(b.Op(hlo.OpAllReduceDone, nil, s))
 	}),
 	loop("sharding", []string{"sharding-remover"}, func(b *builder) {
@@ -186,14 +186,16 @@ var collectives = of("collective", nil, []Pattern{
 })
 
 // groups are the replica groups of a collective on one device.
-func groups(a *program.Attr, ids ...int64) {
-	a.ReplicaGroupList = &hlopb.HloInstructionProto_CollectiveDeviceList{CollectiveDeviceList: &hlopb.CollectiveDeviceListProto{
-		ReplicaGroups: []*hlopb.ReplicaGroup{{ReplicaIds: ids}},
-	}}
+func groups(a *program.Attr, ids ...[]int64) {
+	l := &hlopb.CollectiveDeviceListProto{}
+	for _, g := range ids {
+		l.ReplicaGroups = append(l.ReplicaGroups, &hlopb.ReplicaGroup{ReplicaIds: g})
+	}
+	a.ReplicaGroupList = &hlopb.HloInstructionProto_CollectiveDeviceList{CollectiveDeviceList: l}
 }
 
 func allReduce(b *builder, x value, op hlo.Opcode) value {
-	return b.With(hlo.OpAllReduce, nil, func(a *program.Attr) { groups(a, 0) }, []*hlo.Computation{b.Reducer(op, x.Shape.Type)}, x)
+	return b.With(hlo.OpAllReduce, nil, func(a *program.Attr) { groups(a, []int64{0}) }, []*hlo.Computation{b.Reducer(op, x.Shape.Type)}, x)
 }
 
 // replicated are collectives of four replicas: a build for one device refuses
@@ -227,7 +229,7 @@ var replicated = of("replicas", nil, []Pattern{
 	}),
 	replicas("all-to-all", []string{"all-to-all-compaction", "all_to_all_decomposer"}, func(b *builder) {
 		x := b.Source(hlo.F32, 16, 128)
-		b.Out(b.Op(hlo.OpAllToAll, func(a *program.Attr) { a.Dimensions = []int64{0}; groups(a, 0, 1, 2, 3) }, b.Neg(x)))
+		b.Out(b.Op(hlo.OpAllToAll, func(a *program.Attr) { a.Dimensions = []int64{0}; groups(a, []int64{0, 1, 2, 3}) }, b.Neg(x)))
 	}),
 	replicas("reduce-scatter", []string{"reduce-scatter-decomposer", "reduce-scatter-reassociate"}, func(b *builder) {
 		b.Out(b.Add(scatterAll(b, b.Source(hlo.F32, 16, 128)), scatterAll(b, b.Neg(b.Source(hlo.F32, 16, 128)))))
@@ -256,15 +258,15 @@ func replicas(name string, passes []string, build func(b *builder)) Pattern {
 }
 
 func reduceAll(b *builder, x value) value {
-	return b.With(hlo.OpAllReduce, nil, func(a *program.Attr) { groups(a, 0, 1, 2, 3) }, []*hlo.Computation{b.Reducer(hlo.OpAdd, x.Shape.Type)}, x)
+	return b.With(hlo.OpAllReduce, nil, func(a *program.Attr) { groups(a, []int64{0, 1, 2, 3}) }, []*hlo.Computation{b.Reducer(hlo.OpAdd, x.Shape.Type)}, x)
 }
 
 func gatherAll(b *builder, x value, dim int64) value {
 	s := hlo.ArrayShape(x.Shape.Type, with(x.Shape.Dims, int(dim), 4*x.Shape.Dims[dim])...)
-	return b.Shaped(hlo.OpAllGather, s, func(a *program.Attr) { a.Dimensions = []int64{dim}; groups(a, 0, 1, 2, 3) }, x)
+	return b.Shaped(hlo.OpAllGather, s, func(a *program.Attr) { a.Dimensions = []int64{dim}; groups(a, []int64{0, 1, 2, 3}) }, x)
 }
 
 func scatterAll(b *builder, x value) value {
 	s := hlo.ArrayShape(x.Shape.Type, with(x.Shape.Dims, 0, x.Shape.Dims[0]/4)...)
-	return b.With(hlo.OpReduceScatter, s, func(a *program.Attr) { a.Dimensions = []int64{0}; groups(a, 0, 1, 2, 3) }, []*hlo.Computation{b.Reducer(hlo.OpAdd, x.Shape.Type)}, x)
+	return b.With(hlo.OpReduceScatter, s, func(a *program.Attr) { a.Dimensions = []int64{0}; groups(a, []int64{0, 1, 2, 3}) }, []*hlo.Computation{b.Reducer(hlo.OpAdd, x.Shape.Type)}, x)
 }

@@ -434,7 +434,7 @@ func (b *bench) matrix(ctx context.Context) error {
 		}
 		fmt.Fprintf(b.w, "%s: %d of %d passes fired at least once: %s\n", build.Spec, len(once), len(ran), strings.Join(sorted(once), " "))
 		if b.table != "" {
-			if err := writeTable(b.table, table); err != nil {
+			if err := writeTable(b.table, build.Spec.String(), table); err != nil {
 				return err
 			}
 		}
@@ -442,8 +442,8 @@ func (b *bench) matrix(ctx context.Context) error {
 	return nil
 }
 
-func writeTable(file string, table map[string][]string) error {
-	out := "# pattern, passes that fired in at least 9 of 10 of its programs; made by: go run ./tools/exercise matrix --table fuzz/patterns/fires_cpu.tsv\n"
+func writeTable(file, build string, table map[string][]string) error {
+	out := "# pattern, passes that fired in at least 9 of 10 of its programs; made by: go run ./tools/exercise matrix --builds " + build + " --table " + filepath.Base(file) + "\n"
 	for _, name := range sorted(table) {
 		if _, err := patterns.Named(name); err == nil {
 			out += name + "\t" + strings.Join(table[name], ",") + "\n"
