@@ -52,7 +52,7 @@ _ATTRS = {
         mandatory = True,
     ),
     "passes": attr.string_list(
-        doc = "Passes in focus: the test fails if none of them changes a program.",
+        doc = "Passes in focus: the test fails if none of them changes a program, of whatever shard.",
     ),
     "_budget": attr.label(default = "//bazel/settings:budget"),
     "_passgate": attr.label(
@@ -90,7 +90,9 @@ xla_pass_gate_test = rule(
     attrs = _ATTRS,
     doc = """Replays cases on two builds and on the reference; fails on new miscompiles.
 
-The test follows Bazel's conventions: `shard_count` shares out the cases,
+The test follows Bazel's conventions: `shard_count` shares out the cases (a shard
+whose own cases the passes in focus leave alone compiles the others' until one is
+changed; where none is, all shards with cases fail as not exercised),
 `--test_filter` picks cases by name, test.xml has one test case for each case, and
 the reports (report.html, findings) are in the test's undeclared outputs. Before
 the timeout strikes it stops and reports what it has. A machine that cannot judge

@@ -1,6 +1,7 @@
 package bazel
 
 import (
+	"cmp"
 	"context"
 	"encoding/xml"
 	"io/fs"
@@ -30,6 +31,14 @@ xla_pass_gate_test(name = "null", base = "base.so", head = "base.so", cases = CA
 
 xla_pass_gate_test(name = "no_build", base = "base.so", head = "passgate_binary", cases = CASES)
 
+QUIET = glob(["quiet/*"])
+
+xla_pass_gate_test(name = "one_fires", passes = ["algsimp"], base = "base.so", head = "base.so", cases = ["cases/one.hlo"] + QUIET, shard_count = 4)
+
+xla_pass_gate_test(name = "none_fires", passes = ["algsimp"], base = "base.so", head = "base.so", cases = QUIET, shard_count = 4)
+
+pass_gate_suite(name = "shards", passes = ["algsimp"], base = "base.so", head = "base.so", cases = ["cases/one.hlo"] + QUIET, shard_count = 2)
+
 pass_gate_suite(name = "suite", passes = ["algsimp", "all-gather-combiner"], base = "base.so", head = "base.so", cases = CASES)
 
 passgate(name = "passgate", base = "base.so", head = "head.so", cases = CASES)
@@ -52,6 +61,9 @@ func newWorkspace(t *testing.T) *workspace {
 		"ws/WORKSPACE": `local_repository(name = "passgate", path = "../rules")`, "ws/BUILD": buildFile, "ws/.bazelrc": rc,
 		// Something that algsimp changes.
 		"ws/cases/one.hlo": "HloModule one\nENTRY e {\n  x = s32[4] parameter(0)\n  one = s32[] constant(1)\n  ones = s32[4] broadcast(one), dimensions={}\n  ROOT r = s32[4] multiply(x, ones)\n}\n",
+		// Nothing that it changes.
+		"ws/quiet/minus.hlo": "HloModule minus\nENTRY e {\n  x = s32[4] parameter(0)\n  ROOT r = s32[4] negate(x)\n}\n",
+		"ws/quiet/plus.hlo":  "HloModule plus\nENTRY e {\n  x = s32[4] parameter(0)\n  y = s32[4] parameter(1)\n  ROOT r = s32[4] add(x, y)\n}\n",
 	} {
 		file := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
@@ -93,6 +105,12 @@ func newWorkspace(t *testing.T) *workspace {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
+	w.closeAtEnd(t)
+	return w
+}
+
+// closeAtEnd ends the server and lets the outputs be removed.
+func (w *workspace) closeAtEnd(t *testing.T) {
 	t.Cleanup(func() {
 		w.bazel("shutdown")
 		// Bazel writes its outputs read-only.
@@ -103,7 +121,6 @@ func newWorkspace(t *testing.T) *workspace {
 			return nil
 		})
 	})
-	return w
 }
 
 // bazel runs a command; the exit codes are those of bazel.build/run/scripts: 0,
@@ -175,6 +192,17 @@ func TestRulesUnderBazel(t *testing.T) {
 			t.Errorf("exit code %d\n%s", code, out)
 		}
 	})
+	t.Run("shards without a firing", func(t *testing.T) {
+		for _, target := range []string{"//:one_fires", "//:shards"} {
+			if out, code := w.bazel("test", target); code != 0 {
+				t.Errorf("%s: exit code %d; one program of the target is changed by the pass\n%s", target, code, out)
+			}
+		}
+		out, code := w.bazel("test", "//:none_fires", "--test_output=all")
+		if code != 3 || strings.Count(out, "verdict: not-exercised") != 2 || strings.Count(out, "this shard has no case") != 2 {
+			t.Errorf("exit code %d; want both shards with a program to say that nothing was exercised\n%s", code, out)
+		}
+	})
 	t.Run("one target for each pass", func(t *testing.T) {
 		out, code := w.bazel("test", "//:suite", "--@passgate//bazel/settings:seed=7", "--@passgate//bazel/settings:budget=5m")
 		if code != 3 || !strings.Contains(out, "//:suite_algsimp ") || !strings.Contains(out, "verdict: not-exercised") {
@@ -196,6 +224,67 @@ func TestRulesUnderBazel(t *testing.T) {
 			t.Errorf("exit code %d\n%s", code, out)
 		}
 	})
+}
+
+// TestReadme does in a fresh directory beside passgate what the README says.
+func TestReadme(t *testing.T) {
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(readme), "\n## In Bazel\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	dir := t.TempDir()
+	w := &workspace{dir: filepath.Join(dir, "ws"), outputs: filepath.Join(dir, "out")}
+	w.closeAtEnd(t)
+	if err := os.Mkdir(w.dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(root(t), filepath.Join(dir, "passgate")); err != nil {
+		t.Fatal(err)
+	}
+	// Blocks of files come behind a line that ends in their name.
+	for _, name := range []string{"WORKSPACE", "BUILD.bazel"} {
+		text := block(section, "`"+name+"`:\n\n")
+		if err := os.WriteFile(filepath.Join(w.dir, name), []byte(text), 0o644); text == "" || err != nil {
+			t.Fatalf("%s: %q, %v", name, text, err)
+		}
+	}
+	setup := exec.Command("bash", "-euc", block(section, "by these commands:\n\n"))
+	setup.Dir = w.dir
+	if out, err := setup.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, c := range []struct {
+		command string
+		code    int
+		want    string
+	}{
+		{"bazel test //:simplifier_gate", 3, "//:simplifier_gate"},
+		{"bazel test //:gates", 0, "//:gates_scatter_expander"},
+		{"bazel run //:passgate -- check --passes algsimp", 1, "verdict: blocked"},
+	} {
+		if !strings.Contains(section, c.command) {
+			t.Errorf("the README does not say %s", c.command)
+		}
+		if out, code := w.bazel(strings.Fields(c.command)[1:]...); code != c.code || !strings.Contains(out, c.want) {
+			t.Errorf("%s: exit code %d, want %d with %q\n%s", c.command, code, c.code, c.want, out)
+		}
+	}
+}
+
+// block is the indented block behind a text, without the indentation.
+func block(text, behind string) string {
+	_, rest, _ := strings.Cut(text, behind)
+	var out strings.Builder
+	for line := range strings.Lines(rest) {
+		code, ok := strings.CutPrefix(line, "    ")
+		if !ok && line != "\n" {
+			break
+		}
+		out.WriteString(cmp.Or(code, "\n"))
+	}
+	return out.String()
 }
 
 // TestBuildifier: Bazel's files are formatted, and lint finds nothing.

@@ -42,6 +42,11 @@ type Config struct {
 	Budget time.Duration
 	// Shard of Shards, from 1: only every Shards-th case is run; 0 is all.
 	Shard, Shards int
+	// Alone says that no Merge follows on the shards: one whose own programs
+	// the passes in focus leave alone takes a census of the others' before it
+	// says that nothing was exercised. Minimum firings of a policy or an
+	// exploration stay those of each shard.
+	Alone bool
 	// Passes are the passes in focus; none means that no pass is looked for.
 	Passes []Focus
 	// NoPass says that a change was given and reaches no pass: the reasons name it.

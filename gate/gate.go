@@ -127,6 +127,11 @@ func (s *Shards) Run(ctx context.Context, shard int) (*Result, error) {
 	if ctx.Err() != nil {
 		halt = fmt.Sprintf("interrupted: %s of %d not judged", plural(res.Totals.Skipped, "case"), res.Totals.Cases)
 	}
+	if cfg.Alone && cfg.Shards > 1 && len(res.Passes) > 0 && halt == "" && !res.fired() {
+		if res.Census = r.census(ctx); res.Census == nil {
+			halt = "interrupted on the way to a program of another shard that the passes in focus change"
+		}
+	}
 	decide(res, parts, halt, cfg.NoPass)
 	if cfg.Shards > 1 {
 		res.Part = r.part(res, before, len(cases), parts, cells, halt)

@@ -35,7 +35,9 @@ type Result struct {
 	// Coverage counts all passes that were seen, in focus or not, by name; nil if
 	// nobody asked (Config.Coverage).
 	Coverage []PassCount `json:"coverage,omitempty"`
-	Totals   Totals      `json:"totals"`
+	// Census is that of the other shards' programs; nil if none was taken.
+	Census *Census `json:"census,omitempty"`
+	Totals Totals  `json:"totals"`
 	// Steps counts the pass steps of the cases that were not executed; nil if
 	// there are none.
 	Steps *StepCounts `json:"steps,omitempty"`

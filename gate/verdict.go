@@ -32,9 +32,8 @@ func decide(res *Result, parts []CasePart, halt string, noPass bool) {
 			unconfirmed++
 		}
 	}
-	ran, fired := 0, 0
+	fired := 0
 	for _, p := range res.Passes {
-		ran += p.Ran
 		fired += p.Fired
 	}
 	t := res.Totals
@@ -54,6 +53,16 @@ func decide(res *Result, parts []CasePart, halt string, noPass bool) {
 	case res.Policy != nil && res.Policy.Firing != nil:
 		res.Verdict = NotExercised
 		say("%s", res.Policy.Firing)
+	case res.Census != nil && res.Census.Fired != "":
+		res.Verdict = Pass
+		say("no new finding in %s", plural(res.judged(), "case"))
+		say("the passes in focus changed no program of this shard, but %s of another one", res.Census.Fired)
+	case res.Census != nil && res.Census.Lost > 0:
+		res.Verdict = Inconclusive
+		say("the passes in focus changed no program of this shard, and what they do to %s of the others the machine did not say", plural(res.Census.Lost, "program"))
+	case res.Census != nil:
+		res.Verdict = NotExercised
+		say("none of the %s in focus changed any of %s, nor of %s of the other shards", plural(len(res.Passes), "pass"), plural(res.judged(), "program"), plural(res.Census.Cases, "program"))
 	case len(res.Passes) > 0 && fired == 0:
 		res.Verdict = NotExercised
 		say("none of the %s in focus changed any of %s", plural(len(res.Passes), "pass"), plural(res.judged(), "program"))

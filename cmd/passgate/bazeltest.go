@@ -64,7 +64,7 @@ func (c *bazelTestCmd) Run(a *app) error {
 		defer cancel()
 		inner.ctx = ctx
 	}
-	k := checkCmd{runFlags: c.runFlags, passesFlags: c.passesFlags, Base: c.Base, Head: c.Head, Cases: c.Cases, Passes: c.Passes, Budget: c.Budget, Probes: defaultProbes, replay: true,
+	k := checkCmd{runFlags: c.runFlags, passesFlags: c.passesFlags, Base: c.Base, Head: c.Head, Cases: c.Cases, Passes: c.Passes, Budget: c.Budget, Probes: defaultProbes, replay: true, alone: true,
 		Out: env("TEST_UNDECLARED_OUTPUTS_DIR")}
 	if k.Out == "" {
 		k.Out = filepath.Join(temp, "passgate-out")

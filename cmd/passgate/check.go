@@ -43,6 +43,8 @@ type checkCmd struct {
 	keep func(name string) bool
 	// replay leaves out exploration, whatever the budget: the cases are all.
 	replay bool
+	// alone says that no merge follows on a shard.
+	alone bool
 }
 
 func (c *checkCmd) Run(a *app) error {
@@ -80,6 +82,7 @@ func (c *checkCmd) run(a *app) (*gate.Result, error) {
 	if cfg.Shard, cfg.Shards, err = parseShard(c.Shard); err != nil {
 		return nil, err
 	}
+	cfg.Alone = c.alone
 	aim, err := c.targeted(a, c.Passes)
 	if err != nil {
 		return nil, err
