@@ -97,7 +97,7 @@ const focusPower = 4
 // rewrite. With reliable arms of 95 % nine programs in ten then make it fire.
 const (
 	reliable = 0.75 // rate of firing
-	doubtful = 20
+	doubtful = 12
 )
 
 // Entry is a program of the pool: it did something new.

@@ -51,6 +51,21 @@ var loops = of("loop", []string{"while-loop-trip-count-annotator", "copy-inserti
 			})
 		b.Out(b.Element(w, 0), b.Element(w, 1))
 	}),
+	loop("one-stride", []string{"simplify-while-loops"}, func(b *builder) {
+		// At most one trip, whose stride need not end on the bound.
+		x, t := arr(b), counter(b)
+		start, step := int64(b.Between(0, 3)), int64(b.Between(1, 5))
+		bound, direction := start+int64(b.Between(0, int(step))), "LT"
+		if b.Chance(3) {
+			bound, direction = bound-1, "LE"
+		}
+		w := b.While([]value{b.Number(t, float64(start)), x},
+			func(s []value) value { return b.Compare(direction, s[0], b.Number(t, float64(max(bound, 0)))) },
+			func(s []value) []value {
+				return []value{b.Add(s[0], b.Number(t, float64(step))), b.Add(s[1], b.Splat(b.Convert(s[0], s[1].Shape.Type), s[1].Shape.Dims...))}
+			})
+		b.Out(b.Element(w, 0), b.Element(w, 1))
+	}),
 	loop("bound-in-state", []string{"simplify-while-loops", "while-loop-constant-sinking"}, func(b *builder) {
 		x := arr(b)
 		w := b.While([]value{b.Number(hlo.S32, 0), b.Number(hlo.S32, float64(b.Between(0, 4))), x},

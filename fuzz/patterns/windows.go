@@ -88,7 +88,11 @@ var windows = of("reduction", nil, []Pattern{
 	loop("window-of-pad", []string{"algsimp"}, func(b *builder) {
 		t, op := b.Num(), program.Pick(b, hlo.OpAdd, hlo.OpMaximum, hlo.OpMinimum)
 		m, n := int64(b.Between(1, 5)), int64(b.Between(2, 5))
-		x := b.Pad(b.Source(t, m, n), b.Number(t, program.Neutral(op, t)), edges(b, m), edges(b, n))
+		p, q := edges(b, m), edges(b, n)
+		if !b.Chance(8) {
+			p.Interior, q.Interior = 0, 0 // no window has them
+		}
+		x := b.Pad(b.Source(t, m, n), b.Number(t, program.Neutral(op, t)), p, q)
 		over := func(d int64) program.Window {
 			w := program.Window{Stride: int64(b.Between(1, 2))}
 			if b.Chance(2) { // padding of both operations adds up
@@ -98,6 +102,19 @@ var windows = of("reduction", nil, []Pattern{
 			return w
 		}
 		b.Out(b.ReduceWindow(op, x, over(x.Shape.Dims[0]), over(x.Shape.Dims[1])))
+	}),
+	loop("window-of-ones", []string{"algsimp"}, func(b *builder) {
+		// Only the padding of either sign changes anything.
+		x := b.Source(b.Num(), b.Full(b.Between(1, 3))...)
+		var ws []program.Window
+		for range x.Shape.Dims {
+			w := program.Window{Size: 1}
+			if b.Chance(2) {
+				w.Low, w.High = int64(b.Between(-1, 2)), int64(b.Between(0, 2))
+			}
+			ws = append(ws, w)
+		}
+		b.Out(b.ReduceWindow(monoid(b, x), x, ws...))
 	}),
 	loop("window-mixed", []string{"algsimp", "reduce-window-rewriter"}, func(b *builder) {
 		x := b.Source(b.Num(), b.Full(b.Between(1, 3))...)

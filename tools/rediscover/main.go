@@ -1,0 +1,155 @@
+// Command rediscover measures whether exploration finds faults that are known,
+// given nothing but the name of the guilty pass:
+//
+//	go run ./tools/rediscover --cases ../shared/cases [--budget 10m] [--seed 1] [--out DIR] [BUILD/PASS ...]
+//
+// For each build and pass it runs `passgate fuzz --workers 1`, which sees none
+// of the cases. Then it lets `passgate check` judge the cases on the same
+// build, and prints which findings of the search fall into the cluster of a
+// case: the same class, guilty pass and rewrite (triage.Key). The search runs
+// first, so nothing of the cases reaches it. Findings that no case explains are
+// counted.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// targets are the passes that the public faults of the handed cases are blamed
+// on, each on a build that has them.
+var targets = []string{"xla-2026-06/algsimp", "xla-2026-06/simplify-while-loops", "xla-2026-06/scatter_expander", "jax-0.11.2/dot-library-rewriter", "xla-2026-06/fusion"}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "rediscover:", err)
+		os.Exit(2)
+	}
+}
+
+// result is what this command reads of a result.json.
+type result struct {
+	Cases []struct {
+		ID string `json:"id"`
+	} `json:"cases"`
+	Findings []struct {
+		Case         string `json:"case"`
+		Class        string `json:"class"`
+		Cluster      string `json:"cluster"`
+		Instructions int    `json:"instructions"`
+		Pass         *struct {
+			Name string `json:"name"`
+		} `json:"pass"`
+	} `json:"findings"`
+	Exploration *struct {
+		Programs int `json:"programs"`
+	} `json:"exploration"`
+}
+
+func run(ctx context.Context, args []string, w io.Writer) error {
+	flags := flag.NewFlagSet("rediscover", flag.ContinueOnError)
+	cases := flags.String("cases", "../shared/cases", "directory of the known cases")
+	budget := flags.Duration("budget", 10*time.Minute, "time for each search, on one worker")
+	seed := flags.Uint64("seed", 1, "seed of the searches")
+	out := flags.String("out", "", "directory for the reports; temporary if empty")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	which := flags.Args()
+	if len(which) == 0 {
+		which = targets
+	}
+	dir := *out
+	if dir == "" {
+		temp, err := os.MkdirTemp("", "passgate-rediscover-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(temp)
+		dir = temp
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	passgate := filepath.Join(dir, "passgate")
+	if text, err := exec.CommandContext(ctx, "go", "build", "-o", passgate, "./cmd/passgate").CombinedOutput(); err != nil {
+		return fmt.Errorf("go build: %w: %s", err, text)
+	}
+	known := map[string]result{}
+	roots := map[string]bool{}
+	for _, target := range which {
+		build, pass, ok := strings.Cut(target, "/")
+		if !ok {
+			return fmt.Errorf("%q: want BUILD/PASS", target)
+		}
+		found, err := judge(ctx, passgate, filepath.Join(dir, strings.ReplaceAll(target, "/", "-")),
+			"fuzz", "--base", build, "--passes", pass, "--workers", "1", "--budget", budget.String(), "--seed", fmt.Sprint(*seed))
+		if err != nil {
+			return err
+		}
+		if _, ok := known[build]; !ok {
+			if known[build], err = judge(ctx, passgate, filepath.Join(dir, build+"-cases"), "check", "--base", build, "--head", build, "--cases", *cases); err != nil {
+				return err
+			}
+		}
+		programs := 0
+		if found.Exploration != nil {
+			programs = found.Exploration.Programs
+		}
+		fmt.Fprintf(w, "%s, %s: %d programs\n", build, pass, programs)
+		other := map[string]bool{}
+		seen := map[string]bool{}
+		for _, f := range found.Findings {
+			if f.Cluster == "" || seen[f.Cluster] {
+				continue
+			}
+			seen[f.Cluster] = true
+			var like []string
+			for _, k := range known[build].Findings {
+				if k.Cluster == f.Cluster && !slices.Contains(like, k.Case) {
+					like = append(like, k.Case)
+				}
+			}
+			if len(like) == 0 {
+				other[f.Cluster] = true
+				continue
+			}
+			name := ""
+			if f.Pass != nil {
+				name = f.Pass.Name
+			}
+			fmt.Fprintf(w, "  %s: %s, %s of %s, %d instructions\n", strings.Join(like, ", "), f.Case, f.Class, name, f.Instructions)
+			roots[like[0]] = true
+		}
+		fmt.Fprintf(w, "  %d more that no case is like\n", len(other))
+	}
+	fmt.Fprintf(w, "%d clusters of known cases found\n", len(roots))
+	return nil
+}
+
+// judge runs a command of passgate and reads its result.
+func judge(ctx context.Context, passgate, dir string, args ...string) (r result, err error) {
+	text, err := exec.CommandContext(ctx, passgate, append(args, "--out", dir)...).CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !(errors.As(err, &exit) && exit.ExitCode() == 1) { // 1: something blocks
+		return r, fmt.Errorf("passgate %s: %w: %s", strings.Join(args, " "), err, text)
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "result.json"))
+	if err != nil {
+		return r, err
+	}
+	return r, json.Unmarshal(data, &r)
+}
