@@ -246,6 +246,37 @@ func TestPageInABrowser(t *testing.T) {
 		}
 		b.call("Emulation.clearDeviceMetricsOverride", nil)
 	})
+	t.Run("names everything that blocks first", func(t *testing.T) {
+		if got, want := b.eval(`document.querySelectorAll(".broke li a").length`), b.eval(`document.querySelectorAll("#findings td.blocks").length`); got != want || got == 0.0 {
+			t.Errorf("%v of %v", got, want)
+		}
+	})
+	t.Run("plots keep their size on a wide page", func(t *testing.T) {
+		b.call("Emulation.setDeviceMetricsOverride", map[string]any{"width": 1200, "height": 800, "deviceScaleFactor": 1, "mobile": false})
+		if got := b.eval(`Math.max(...[...document.querySelectorAll("figure svg")].map((s) => s.getBoundingClientRect().width))`).(float64); got > 420 {
+			t.Errorf("a plot is %v pixels wide", got)
+		}
+		if got := b.eval(`[...document.querySelectorAll("figure svg")].flatMap((s) => [...s.querySelectorAll("text")].filter((t) => {
+			const a = t.getBoundingClientRect(), b = s.getBoundingClientRect();
+			return a.right > b.right + 1 || a.left < b.left - 1 || /^[0-9]+[.]/.test(t.textContent);
+		}).map((t) => t.textContent)).join()`); got != "" {
+			t.Errorf("words that are cut off, or counts that are no whole numbers: %v", got)
+		}
+		b.call("Emulation.clearDeviceMetricsOverride", nil)
+	})
+	t.Run("a phone shows every cell of a finding", func(t *testing.T) {
+		b.call("Emulation.setDeviceMetricsOverride", map[string]any{"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": true})
+		if got := b.eval(`[...document.querySelectorAll(".cards td")].filter((e) => e.textContent && (e.getBoundingClientRect().right > 390 || e.getBoundingClientRect().height > 400)).map((e) => e.textContent).join()`); got != "" {
+			t.Errorf("out of sight, or very tall: %.300v", got)
+		}
+		if got := b.eval(`[...document.querySelectorAll("#findings tbody tr:first-child td")].map((e) => getComputedStyle(e, "::before").content).join()`); got != `"finding","class","status","pass","case","inputs","wrong","first"` {
+			t.Errorf("cells are named %v", got)
+		}
+		if got := b.eval(`[...document.querySelectorAll("#findings th button")].every((e) => e.getClientRects().length && e.getBoundingClientRect().right <= 390)`); got != true {
+			t.Error("a button to sort by is out of sight")
+		}
+		b.call("Emulation.clearDeviceMetricsOverride", nil)
+	})
 	t.Run("light and dark", func(t *testing.T) {
 		seen := map[string]bool{}
 		for _, scheme := range []string{"light", "dark"} {

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"gonum.org/v1/plot"
@@ -54,27 +55,17 @@ type key struct {
 // page's; wider pages set several plots side by side.
 const plotWidth = 360
 
-// fewTicks are the axis's own ticks, at most four of them with a label.
-type fewTicks struct{}
+// countTicks are whole numbers, at most five of them.
+type countTicks struct{}
 
-func (fewTicks) Ticks(min, max float64) []plot.Tick {
-	ticks := plot.DefaultTicks{}.Ticks(min, max)
-	labelled := 0
-	for _, t := range ticks {
-		if t.Label != "" {
-			labelled++
-		}
+func (countTicks) Ticks(min, max float64) []plot.Tick {
+	step := 1.0
+	for next := []float64{2, 2.5, 2}; max/step > 4; next = append(next[1:], next[0]) {
+		step *= next[0] // 1, 2, 5, 10, 20, ...
 	}
-	every := (labelled + 3) / 4
-	n := 0
-	for i := range ticks {
-		if ticks[i].Label == "" {
-			continue
-		}
-		if n%every != 0 {
-			ticks[i].Label = ""
-		}
-		n++
+	var ticks []plot.Tick
+	for v := 0.0; v <= max; v += step {
+		ticks = append(ticks, plot.Tick{Value: v, Label: strconv.FormatFloat(v, 'f', -1, 64)})
 	}
 	return ticks
 }
@@ -85,7 +76,7 @@ func bars(title, axis string, labels []string, all []series) (figure, error) {
 	p.BackgroundColor = color.Transparent
 	p.X.Label.Text = axis
 	p.X.Min = 0
-	p.X.Tick.Marker = fewTicks{}
+	p.X.Tick.Marker = countTicks{}
 	for _, text := range []*font.Font{&p.X.Label.TextStyle.Font, &p.X.Tick.Label.Font, &p.Y.Tick.Label.Font} {
 		text.Typeface, text.Variant, text.Size = "Liberation", "Sans", 12
 	}
@@ -110,10 +101,10 @@ func bars(title, axis string, labels []string, all []series) (figure, error) {
 			legend = append(legend, key{s.name, template.CSS(fmt.Sprintf("color:#%02x%02x%02x", s.colour.R, s.colour.G, s.colour.B))})
 		}
 	}
-	p.X.Max *= 1.04 // the longest bar ends inside
+	p.X.Max = max(1, 1.04*p.X.Max) // the longest bar ends inside
 	p.NominalY(names...)
 	c := vgsvg.New(plotWidth, vg.Points(56+20*float64(len(labels))))
-	p.Draw(draw.New(c))
+	p.Draw(draw.Crop(draw.New(c), 0, -vg.Points(14), 0, 0)) // room for half of the last tick's label
 	var b bytes.Buffer
 	if _, err := c.WriteTo(&b); err != nil {
 		return figure{}, err

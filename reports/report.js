@@ -17,6 +17,12 @@ for (const table of document.querySelectorAll("table.sortable")) {
     });
   });
 }
+// On a narrow page rows are cards (report.tmpl): each cell says what it is.
+for (const table of document.querySelectorAll("table.sortable, table.pieces")) {
+  const names = [...table.tHead.rows[0].cells].map((head) => head.textContent.trim());
+  for (const row of table.tBodies[0].rows) [...row.cells].forEach((cell, i) => (cell.dataset.name = names[i]));
+  table.parentElement.classList.add("cards");
+}
 const filter = document.getElementById("filter");
 if (filter) {
   const rows = [...document.querySelectorAll("tr.finding")];
