@@ -142,6 +142,7 @@ func (r *run) work(ctx context.Context, c *fuzz.Case) caseReport {
 	found = append(found, k.corruption(ctx, report.answers, found)...)
 	for i := range found {
 		k.identify(ctx, &found[i])
+		k.measureMinimal(ctx, &found[i])
 	}
 	report.result.Cut = cut
 	if base, head := k.placements[0], k.placements[1]; base != nil && head != nil {

@@ -89,6 +89,9 @@ type Config struct {
 	// PassesOnly compiles programs up to code generation and judges the pass
 	// steps; nothing is executed. Compile-only builds are always used so.
 	PassesOnly bool
+	// BackendOnly says that the cases are behind the HLO passes: they are compiled
+	// with run_backend_only. Only Replay reads it.
+	BackendOnly bool
 	// Witness is the executable build of the third witness, which runs the
 	// modules before and after an accused step where nothing else is executed;
 	// nil for none.

@@ -419,6 +419,7 @@ func (c *cutter) file(f observedFinding, p *cutPiece) {
 	if f.reduced == nil {
 		f.reduced = p.c
 	}
+	f.behind = p.base.BackendOnly
 	f.Stream = c.asked.Name
 	c.out = append(c.out, f)
 }

@@ -106,6 +106,8 @@ type observedFinding struct {
 	disputed bool
 	// reduced is the smallest case known, nil if it is the case itself.
 	reduced *fuzz.Case
+	// behind says that reduced is behind the HLO passes.
+	behind bool
 	// kernel is what the guilty kernel computes; "" if there is none.
 	kernel string
 	key    triage.Key // of the cluster

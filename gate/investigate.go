@@ -85,6 +85,7 @@ func Investigate(ctx context.Context, cfg Config, c *fuzz.Case, probes int) (*Fi
 		k.minimise(ctx, &found[best], probes)
 	}
 	k.identify(ctx, &found[best])
+	k.measureMinimal(ctx, &found[best])
 	out := finish(c, k.asked, found[best:best+1])
 	return &out[0], nil
 }

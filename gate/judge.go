@@ -307,9 +307,7 @@ func (l *leafJudge) run() {
 		}
 		l.answer.legal = append(l.answer.legal, legal)
 	}
-	l.foldOverlap()
-	for _, k := range l.order {
-		o := l.found[k]
+	for _, o := range l.folded() {
 		o.elements = l.judged
 		if o.unwritten > 0 && o.detail == "" {
 			o.detail = fmt.Sprintf("%d of %d elements of output %s outside the legal set; %d of them were never written: they hold the bytes of fresh memory", o.wrong, o.elements, o.output, o.unwritten)
@@ -318,30 +316,49 @@ func (l *leafJudge) run() {
 	}
 }
 
-// foldOverlap makes one observation of a leaf in which both sides are wrong on
-// common elements: what is wrong on one side only, beside those, is the same
-// fault with other values, and an error within the slack of want belongs to the
-// larger ones that want speaks against.
-func (l *leafJudge) foldOverlap() {
-	host := slices.IndexFunc(l.order, func(k foundKey) bool { return k.status == PreExisting })
-	if host < 0 {
-		return
-	}
-	to := l.found[l.order[host]]
-	var kept []foundKey
-	for i, k := range l.order {
-		if i == host || k.status == Contested {
-			kept = append(kept, k)
+// folded are the observations of a leaf, at most one for each side beside the
+// contested ones, in the terms of that side alone: what replay shows of it. Values
+// of every distance come from one wrong computation. Where both sides are wrong on
+// common elements, what is wrong on one of them beside those is the same fault with
+// other values, and an error within the slack of want belongs to the larger ones
+// that want speaks against: the observation counts head's wrong elements.
+func (l *leafJudge) folded() []*observation {
+	both := slices.ContainsFunc(l.order, func(k foundKey) bool { return k.status == PreExisting })
+	hosts := map[Status]*observation{}
+	var out []*observation
+	worst := NumericDegradation
+	for _, k := range l.order {
+		o := l.found[k]
+		if k.status == Contested {
+			out = append(out, o)
 			continue
 		}
-		from := l.found[k]
-		to.wrong += from.wrong
-		to.unstable = to.unstable || from.unstable
-		if k.class == Miscompile {
+		if both {
+			if o.status = PreExisting; k.class == Miscompile {
+				worst = Miscompile
+			}
+			if k.status == Fixed {
+				continue
+			}
+		}
+		to := hosts[o.status]
+		if to == nil {
+			hosts[o.status] = o
+			out = append(out, o)
+			continue
+		}
+		to.wrong += o.wrong
+		to.unwritten += o.unwritten
+		to.contest |= o.contest
+		to.unstable = to.unstable || o.unstable
+		if o.class == Miscompile {
 			to.class = Miscompile
 		}
 	}
-	l.order = kept
+	if both && worst == Miscompile {
+		hosts[PreExisting].class = Miscompile
+	}
+	return out
 }
 
 // verdict is Out if any execution is outside, and which one; In for a side

@@ -321,6 +321,10 @@ func (r *run) workPasses(ctx context.Context, c *fuzz.Case) caseReport {
 			k.minimise(ctx, &found[i], r.probes(&found[i]))
 		}
 		k.identify(ctx, &found[i])
+		if len(streams) > 1 {
+			k.measureStream(ctx, &found[i])
+		}
+		k.measureMinimal(ctx, &found[i])
 	}
 	report.findings = finish(c, k.asked, found)
 	report.answers = passAnswers(both, streams, k.asked)
@@ -493,7 +497,7 @@ func (k *caseRun) passFinding(ctx context.Context, p, other *passSide, step int,
 	f := observedFinding{raw: status, Finding: Finding{
 		Class: classOf(w.Type, w.Was, w.Is), Status: status, Stream: streams[w.InputSet].Name, Flags: ComparisonFlags,
 		Output: fmt.Sprint(w.Output), Elements: s.Elements, Wrong: s.Wrong, Contest: contestNames(w.Contest),
-		First: First{At: w.At, Base: w.Before, Head: w.After, Legal: w.Before},
+		First: firstOf(p, other, step, status),
 		Pass:  &PassStep{Pipeline: s.Key.Pipeline, Index: s.Key.Index, Name: s.Key.Pass}, Level: LevelHLO,
 		Witnesses: []string{WitnessPasses}, Base: Right, Head: Right, Detail: s.Detail,
 	}}
@@ -502,10 +506,8 @@ func (k *caseRun) passFinding(ctx context.Context, p, other *passSide, step int,
 		f.Head = Wrong
 	case Fixed:
 		f.Base = Wrong
-		f.First.Base, f.First.Head = w.After, w.Before
 	default:
 		f.Base, f.Head = Wrong, Wrong
-		f.First.Base = w.After
 	}
 	if s.Firm == 0 {
 		f.Status = Contested
@@ -542,6 +544,27 @@ func (k *caseRun) passFinding(ctx context.Context, p, other *passSide, step int,
 		}
 	}
 	return f
+}
+
+// firstOf is the first element that a step changed. A build whose passes keep the
+// meaning there gives the value before the step.
+func firstOf(p, other *passSide, step int, status Status) First {
+	w := p.validation.Steps[step].Where
+	out := First{At: w.At, Base: w.Before, Head: w.After, Legal: w.Before}
+	switch status {
+	case Fixed:
+		out.Base, out.Head = w.After, w.Before
+	case PreExisting:
+		out.Base = w.After
+		if i := other.accused(p.validation.Steps[step].Key.Pass); i >= 0 {
+			if o := other.validation.Steps[i].Where; o.Output != w.Output || !slices.Equal(o.At, w.At) {
+				out.Base = fmt.Sprintf("wrong first at output %d%v: %s", o.Output, o.At, o.After)
+			} else {
+				out.Base = o.After
+			}
+		}
+	}
+	return out
 }
 
 // beforeOf is the state that a step is compared with, -1 for the program.
@@ -697,6 +720,7 @@ func (k *caseRun) investigatePasses(ctx context.Context, probes int) (*Finding, 
 		k.minimise(ctx, &found[best], probes)
 	}
 	k.identify(ctx, &found[best])
+	k.measureMinimal(ctx, &found[best])
 	out := finish(k.c, k.asked, found[best:best+1])
 	return &out[0], nil
 }
@@ -718,7 +742,7 @@ func (k *caseRun) replayPasses(ctx context.Context, out *Replayed) {
 	}
 	for _, i := range p.guilty() {
 		s := p.validation.Steps[i]
-		text := fmt.Sprintf("%s: output %d%v %s, legal %s", s.Key, s.Where.Output, s.Where.At, s.Where.After, s.Where.Before)
+		text := fmt.Sprintf("%s: %d of %d elements changed, first output %d%v: %s, legal %s", s.Key, s.Wrong, s.Elements, s.Where.Output, s.Where.At, s.Where.After, s.Where.Before)
 		if s.Firm == 0 {
 			text += " (contested)"
 		}

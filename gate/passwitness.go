@@ -67,6 +67,9 @@ func (k *caseRun) passWitness(ctx context.Context, found []observedFinding) []ob
 				}
 			}
 		}
+		if len(streams) > 1 {
+			k.measureStream(ctx, &f)
+		}
 		f.Detail = appendDetail(f.Detail, "seen in the passes' modules only, not in execution")
 		out = append(out, f)
 	}

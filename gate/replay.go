@@ -48,7 +48,7 @@ type ReplayedOutput struct {
 
 // Replay runs a case on one build, under both sets of flags, on the inputs
 // that the case brings; a bare program is run on the generated streams. Of
-// cfg it uses Runner, Now, Seed, Timeout and Reference.
+// cfg it uses Runner, Now, Seed, Timeout, Reference, PassesOnly and BackendOnly.
 func Replay(ctx context.Context, cfg Config, b *builds.Build, c *fuzz.Case) Replayed {
 	out := Replayed{Case: c.Name, Build: b.Spec.String(), Outcome: Skipped}
 	b = poisoned(b)
@@ -67,6 +67,7 @@ func Replay(ctx context.Context, cfg Config, b *builds.Build, c *fuzz.Case) Repl
 		out.Outcome, out.Detail = Unsupported, err.Error()
 		return out
 	}
+	k.base.BackendOnly = cfg.BackendOnly
 	streams := c.Streams(cfg.Seed)
 	if streams[0].Name == fuzz.OwnStream {
 		streams = streams[:1]

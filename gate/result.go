@@ -232,7 +232,9 @@ type Finding struct {
 	// Disagreement says where they contradict each other, "" if they don't.
 	Evidence     []Evidence `json:"evidence,omitempty"`
 	Disagreement string     `json:"disagreement,omitempty"`
-	// Output is the leaf of the result, "0", "1", ...; "" for a crash or hang.
+	// Output to First are what the case shows; Piece says that it is the piece as it
+	// was cut out of the case. Output is the leaf of the result, "0", "1", ...; "" for
+	// a crash or hang.
 	Output string `json:"output"`
 	// Elements counts the judged elements of that leaf, Wrong those outside.
 	Elements int64 `json:"elements"`
@@ -257,9 +259,10 @@ type Finding struct {
 	// Location says more about Instruction; nil while unknown.
 	Location *Location `json:"location,omitempty"`
 	// Minimal is the smallest failing program known, HLO text; Instructions its
-	// size.
-	Minimal      string `json:"minimal"`
-	Instructions int    `json:"instructions"`
+	// size. InMinimal is what that program shows; nil if it is that of the case.
+	Minimal      string     `json:"minimal"`
+	Instructions int        `json:"instructions"`
+	InMinimal    *InMinimal `json:"in_minimal,omitempty"`
 	// Step is the module around the guilty pass step; nil if there is none or it
 	// is too large to read.
 	Step *StepText `json:"step,omitempty"`

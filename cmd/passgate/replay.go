@@ -17,12 +17,13 @@ const maxShown = 300
 // replayCmd runs cases on builds.
 type replayCmd struct {
 	runFlags
-	PassesOnly bool     `help:"Compile up to code generation and judge every pass step; execute nothing. Compile-only builds are always used so."`
-	CutLimit   int      `help:"Largest program, in instructions, that is judged in pieces; 0 is no limit." default:"0" placeholder:"N"`
-	CutWork    int64    `help:"Work on the pieces of one program, in steps of the reference; what it leaves out is counted and named. 0 is no limit." default:"16777216" placeholder:"N"`
-	Build      []string `help:"Build to run on; may be given several times." required:"" placeholder:"SPEC" sep:"none"`
-	Cases      []string `arg:"" name:"case" help:"Files or directories of cases."`
-	JSON       bool     `help:"Print one JSON object per case and build."`
+	PassesOnly  bool     `help:"Compile up to code generation and judge every pass step; execute nothing. Compile-only builds are always used so." xor:"stage"`
+	BackendOnly bool     `help:"The cases are behind the HLO passes: compile them with run_backend_only." xor:"stage"`
+	CutLimit    int      `help:"Largest program, in instructions, that is judged in pieces; 0 is no limit." default:"0" placeholder:"N"`
+	CutWork     int64    `help:"Work on the pieces of one program, in steps of the reference; what it leaves out is counted and named. 0 is no limit." default:"16777216" placeholder:"N"`
+	Build       []string `help:"Build to run on; may be given several times." required:"" placeholder:"SPEC" sep:"none"`
+	Cases       []string `arg:"" name:"case" help:"Files or directories of cases."`
+	JSON        bool     `help:"Print one JSON object per case and build."`
 }
 
 func (c *replayCmd) Run(a *app) error {
@@ -42,7 +43,7 @@ func (c *replayCmd) Run(a *app) error {
 		return err
 	}
 	defer pool.Close()
-	cfg := gate.Config{Runner: pool, Now: a.now, Seed: c.Seed, Timeout: c.Timeout, PassesOnly: c.PassesOnly, CutLimit: c.CutLimit, CutWork: c.CutWork}
+	cfg := gate.Config{Runner: pool, Now: a.now, Seed: c.Seed, Timeout: c.Timeout, PassesOnly: c.PassesOnly, BackendOnly: c.BackendOnly, CutLimit: c.CutLimit, CutWork: c.CutWork}
 	for _, k := range cases {
 		for _, b := range found {
 			r := gate.Replay(a.ctx, cfg, b, k)
