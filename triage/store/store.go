@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -44,9 +46,12 @@ var schema string
 // empty becomes an empty store. Errors are *FormatError for a file that is
 // something else, or those of the file system.
 func Open(ctx context.Context, file string, create bool) (*Store, error) {
-	mode := "rw"
-	if create {
-		mode = "rwc"
+	mode, must := "rwc", filepath.Dir(file)
+	if !create {
+		mode, must = "rw", file
+	}
+	if _, err := os.Stat(must); err != nil {
+		return nil, err
 	}
 	// Writers take turns: a transaction gets the lock at its start, waiting 30 s.
 	name := (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: file}).EscapedPath(),
