@@ -493,20 +493,21 @@ func (c *Case) Streams(seed uint64) []Stream {
 	return out
 }
 
-// maxEdgeStreams and maxCrossedStreams bound EdgeStreams: what scalars would need
-// is left to the special stream.
+// maxEdgeElements bounds the programs with EdgeStreams: for larger ones the
+// special stream holds every special value already. maxEdgeWork bounds the
+// elements of all edge streams together: only a scalar next to arrays of more
+// than 900 elements does not get all values.
 const (
-	maxEdgeStreams    = 6
-	maxCrossedStreams = 4
+	maxEdgeElements = 4096
+	maxEdgeWork     = 6 * maxEdgeElements
 )
 
-// maxEdgeElements bounds the programs with EdgeStreams: for larger ones the
-// special stream holds every special value already.
-const maxEdgeElements = 4096
+// maxCrossedStreams bounds the pairs that few elements get.
+const maxCrossedStreams = 4
 
 // EdgeStreams give every special value to every parameter of a small program,
 // where the special stream, which draws them, holds but a few: as many streams
-// as it takes, at most maxEdgeStreams, named edges-1 and so on. Where two or more
+// as the smallest parameter takes, named edges-1 and so on. Where two or more
 // arrays of floats come together, further streams, crossed-1 and so on, give
 // them pairs of special values: 0*inf needs both operands. They cost an
 // evaluation each, and are meant for where nothing is executed.
@@ -546,7 +547,7 @@ func (c *Case) EdgeStreams(seed uint64) []Stream {
 			out = append(out, s)
 		}
 	}
-	add(EdgeStream, min(count, maxEdgeStreams), seed)
+	add(EdgeStream, min(count, maxEdgeWork/max(total, 1)), seed)
 	if floats > 1 {
 		const pairs = crossedValues * crossedValues
 		add(CrossedStream, min((pairs+smallest-1)/smallest, maxCrossedStreams), 0)

@@ -253,14 +253,14 @@ func TestStreamsDependOnSeedAndName(t *testing.T) {
 	}
 }
 
-// The edge streams of a small program hold every special value of its types
-// at least once, and leave out what the special stream holds anyway.
+// The edge streams of a small program hold every special value of its types in
+// every parameter, however few elements that has; large programs have none.
 func TestEdgeStreamsHoldEverySpecialValue(t *testing.T) {
-	c, err := fuzz.ReadModule("m.hlo", []byte("HloModule m\nENTRY e {\n  x = f32[5] parameter(0)\n  y = s32[8] parameter(1)\n  z = f32[5] negate(x)\n  ROOT t = (f32[5], s32[8]) tuple(z, y)\n}\n"))
+	c, err := fuzz.ReadModule("m.hlo", []byte("HloModule m\nENTRY e {\n  x = f32[5] parameter(0)\n  y = s32[8] parameter(1)\n  v = f32[] parameter(2)\n  k = s32[2] parameter(3)\n  z = f32[5] negate(x)\n  ROOT t = (f32[5], s32[8], f32[], s32[2]) tuple(z, y, v, k)\n}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen := [2]map[uint64]bool{{}, {}}
+	seen := [4]map[uint64]bool{{}, {}, {}, {}}
 	streams := c.EdgeStreams(7)
 	for _, s := range streams {
 		for p, l := range s.Inputs {
@@ -272,29 +272,35 @@ func TestEdgeStreamsHoldEverySpecialValue(t *testing.T) {
 			t.Errorf("%s: %v does not give the same inputs again (%v)", s.Name, s.Lines, err)
 		}
 	}
-	for _, want := range []float32{0, float32(math.Copysign(0, -1)), float32(math.Inf(1)), float32(math.Inf(-1)), math.MaxFloat32, math.SmallestNonzeroFloat32} {
-		if !seen[0][uint64(math.Float32bits(want))] {
-			t.Errorf("no %v in %d streams", want, len(streams))
+	for _, p := range []int{0, 2} {
+		for _, want := range []float32{0, float32(math.Copysign(0, -1)), float32(math.Inf(1)), float32(math.Inf(-1)), math.MaxFloat32, -math.MaxFloat32, math.SmallestNonzeroFloat32, 0x1p31, -104} {
+			if !seen[p][uint64(math.Float32bits(want))] {
+				t.Errorf("parameter %d: no %v in %d streams", p, want, len(streams))
+			}
+		}
+		nan := false
+		for b := range seen[p] {
+			nan = nan || math.IsNaN(float64(math.Float32frombits(uint32(b))))
+		}
+		if !nan {
+			t.Errorf("parameter %d: no NaN", p)
 		}
 	}
-	nan := false
-	for b := range seen[0] {
-		nan = nan || math.IsNaN(float64(math.Float32frombits(uint32(b))))
-	}
-	if !nan {
-		t.Error("no NaN")
-	}
-	for _, want := range []uint32{1 << 31, 1<<31 - 1, math.MaxUint32, 0, 1} {
-		if !seen[1][uint64(want)] {
-			t.Errorf("no %d", int32(want))
+	for _, p := range []int{1, 3} {
+		for _, want := range []uint32{1 << 31, 1<<31 - 1, math.MaxUint32, 0, 1} {
+			if !seen[p][uint64(want)] {
+				t.Errorf("parameter %d: no %d", p, int32(want))
+			}
 		}
 	}
-	large, err := fuzz.ReadModule("m.hlo", []byte("HloModule m\nENTRY e {\n  x = f32[5000] parameter(0)\n  ROOT z = f32[5000] negate(x)\n}\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := len(large.EdgeStreams(7)); n != 0 {
-		t.Errorf("%d edge streams of a large program", n)
+	for _, tt := range []struct{ elements, most int }{{4095, 6}, {5000, 0}} {
+		large, err := fuzz.ReadModule("m.hlo", fmt.Appendf(nil, "HloModule m\nENTRY e {\n  x = f32[%d] parameter(0)\n  v = s32[] parameter(1)\n  ROOT t = (f32[%d], s32[]) tuple(x, v)\n}\n", tt.elements, tt.elements))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := len(large.EdgeStreams(7)); n > tt.most || tt.most > 0 && n == 0 {
+			t.Errorf("%d edge streams of a program with %d elements, want at most %d", n, tt.elements, tt.most)
+		}
 	}
 }
 

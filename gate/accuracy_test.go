@@ -192,7 +192,7 @@ func TestExpectedFalseBlocks(t *testing.T) {
 	}
 	calibrate(res, []CasePart{{Null: []NullPart{{Variant: "again", Cells: 50}, {Variant: "one thread", Same: true, Cells: 50, Alarms: []string{"c"}}}}})
 	n := res.Statistics.Null
-	if n.Cells != 100 || n.Alarms != 1 || n.Cases != 1 || len(n.Variants) != 2 || n.Variants[0].Same || !n.Variants[1].Same || n.Interval != clopperPearson(1, 100) {
+	if n.Cells != 100 || n.Alarms != 1 || n.Cases != 1 || len(n.Variants) != 2 || n.Variants[0].Same || !n.Variants[1].Same || n.Interval != statistics.Proportion(1, 100) {
 		t.Errorf("%+v", n)
 	}
 	// 1 - 0.99^20 = 0.1821

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/passgate/passgate/gate/statistics"
 	"github.com/passgate/passgate/hlo"
 	"github.com/passgate/passgate/hlo/eval"
 	"github.com/passgate/passgate/triage"
@@ -80,7 +81,7 @@ const missed = 0.01
 
 // failureRate is the rate for that many failures.
 func failureRate(failed, runs int) *FailureRate {
-	r := &FailureRate{Runs: runs, Failed: failed, Interval: clopperPearson(int64(failed), int64(runs)), Probes: rateRuns}
+	r := &FailureRate{Runs: runs, Failed: failed, Interval: statistics.Proportion(int64(failed), int64(runs)), Probes: rateRuns}
 	low := r.Interval[0]
 	if low > 0 && low < 1 {
 		r.Probes = min(rateRuns, max(repeats, int(math.Ceil(math.Log(missed)/math.Log1p(-low)))))

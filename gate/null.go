@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/passgate/passgate/fuzz"
+	"github.com/passgate/passgate/gate/statistics"
 )
 
 // variant is a legal variation of a build: options that change how it
@@ -195,7 +196,7 @@ func calibrate(res *Result, parts []CasePart) {
 		return
 	}
 	n.Rate = float64(n.Alarms) / float64(n.Cells)
-	n.Interval = clopperPearson(n.Alarms, n.Cells)
+	n.Interval = statistics.Proportion(n.Alarms, n.Cells)
 	blocks := func(rate float64) float64 { return 1000 * -math.Expm1(float64(streams)*math.Log1p(-rate)) }
 	expected := blocks(n.Rate)
 	res.Statistics.ExpectedFalseBlocks = &expected

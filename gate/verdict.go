@@ -3,8 +3,6 @@ package gate
 import (
 	"fmt"
 	"strings"
-
-	"gonum.org/v1/gonum/mathext"
 )
 
 // decide fills in the verdict, its reasons, and the calibration. halt says why
@@ -112,18 +110,4 @@ func plural(n int, noun string) string {
 		return fmt.Sprintf("%d %ses", n, noun)
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
-}
-
-// clopperPearson is the exact 95 % interval of a proportion (C. Clopper and E.
-// Pearson, Biometrika 26, 1934): quantiles of Beta distributions.
-func clopperPearson(k, n int64) [2]float64 {
-	const tail = 0.025
-	out := [2]float64{0, 1}
-	if k > 0 {
-		out[0] = mathext.InvRegIncBeta(float64(k), float64(n-k+1), tail)
-	}
-	if k < n {
-		out[1] = mathext.InvRegIncBeta(float64(k+1), float64(n-k), 1-tail)
-	}
-	return out
 }

@@ -2,11 +2,11 @@ package selftest
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/passgate/passgate/defects"
 	"github.com/passgate/passgate/gate"
+	"github.com/passgate/passgate/gate/statistics"
 )
 
 // Schema names the form of Result as JSON.
@@ -80,14 +80,14 @@ func (n *Null) add(o NullOutcome) {
 	n.Alarms = append(n.Alarms, o.Alarms...)
 }
 
-// Rate is a proportion with its 95 % interval.
+// Rate is a proportion with its exact 95 % interval (statistics.Proportion).
 type Rate struct {
 	Of       int        `json:"of"`
 	Hits     int        `json:"hits"`
 	Interval [2]float64 `json:"interval"`
 }
 
-func rate(hits, of int) Rate { return Rate{of, hits, Wilson(hits, of)} }
+func rate(hits, of int) Rate { return Rate{of, hits, statistics.Proportion(int64(hits), int64(of))} }
 
 // Share is Hits/Of, 1 for none.
 func (r Rate) Share() float64 {
@@ -95,19 +95,6 @@ func (r Rate) Share() float64 {
 		return 1
 	}
 	return float64(r.Hits) / float64(r.Of)
-}
-
-// Wilson is the 95 % score interval of a proportion (E. Wilson, JASA 22, 1927);
-// [0, 1] without data.
-func Wilson(k, n int) [2]float64 {
-	if n == 0 {
-		return [2]float64{0, 1}
-	}
-	const z = 1.959963984540054
-	p, m := float64(k)/float64(n), float64(n)
-	mid := p + z*z/(2*m)
-	half := z * math.Sqrt(p*(1-p)/m+z*z/(4*m*m))
-	return [2]float64{max(0, (mid-half)/(1+z*z/m)), min(1, (mid+half)/(1+z*z/m))}
 }
 
 // ClassRecall is the recall of one class.

@@ -1,7 +1,6 @@
 package selftest_test
 
 import (
-	"math"
 	"os"
 	"slices"
 	"strings"
@@ -189,18 +188,6 @@ func TestRun(t *testing.T) {
 		o.Seconds, first.Seconds = 0, 0
 		if o.Defect != first.Defect || o.Case != first.Case || o.Detected != first.Detected || o.MinimalText != first.MinimalText {
 			t.Errorf("defect %d with one worker: %+v, with two: %+v", i, o, first)
-		}
-	}
-}
-
-func TestRates(t *testing.T) {
-	for _, tt := range []struct {
-		k, n   int
-		lo, hi float64
-	}{{0, 0, 0, 1}, {10, 10, 0.7225, 1}, {0, 10, 0, 0.2775}, {98, 100, 0.9300, 0.9945}} {
-		got := selftest.Wilson(tt.k, tt.n)
-		if math.Abs(got[0]-tt.lo) > 5e-4 || math.Abs(got[1]-tt.hi) > 5e-4 {
-			t.Errorf("%d of %d: %v, want %v to %v", tt.k, tt.n, got, tt.lo, tt.hi)
 		}
 	}
 }

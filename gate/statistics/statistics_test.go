@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"gonum.org/v1/gonum/stat/distuv"
 	"pgregory.net/rapid"
 )
 
@@ -404,4 +405,28 @@ func TestHistogram(t *testing.T) {
 			t.Fatal("count or maximum")
 		}
 	})
+}
+
+// Tails of the binomial distribution at the ends of the interval have half of
+// 5 % each; without failures the upper end is 1 - 0.025^(1/n).
+func TestProportion(t *testing.T) {
+	atLeast := func(k, n int64, p float64) float64 {
+		sum := 0.0
+		for i := k; i <= n; i++ {
+			sum += distuv.Binomial{N: float64(n), P: p}.Prob(float64(i))
+		}
+		return sum
+	}
+	for _, tt := range []struct{ k, n int64 }{{0, 0}, {0, 10}, {10, 10}, {1, 100}, {98, 100}, {3, 7}} {
+		got := Proportion(tt.k, tt.n)
+		if tt.k == 0 && got[0] != 0 || tt.k == tt.n && got[1] != 1 {
+			t.Errorf("%d of %d: %v", tt.k, tt.n, got)
+		}
+		if tt.k > 0 && math.Abs(atLeast(tt.k, tt.n, got[0])-0.025) > 1e-6 {
+			t.Errorf("%d of %d: lower end %g", tt.k, tt.n, got[0])
+		}
+		if tt.k < tt.n && math.Abs(1-atLeast(tt.k+1, tt.n, got[1])-0.025) > 1e-6 {
+			t.Errorf("%d of %d: upper end %g", tt.k, tt.n, got[1])
+		}
+	}
 }

@@ -345,6 +345,23 @@ func TestRecycle(t *testing.T) {
 	}
 }
 
+// A process serves only requests with the environment that it was started with.
+func TestEnvironmentTellsProcessesApart(t *testing.T) {
+	p := newPool(t, Config{Workers: 1})
+	plain := fetch(t, "fault:0:")
+	poisoned := *plain
+	poisoned.Env = append(slices.Clone(plain.Env), "MALLOC_PERTURB_=165")
+	for i, b := range []*builds.Build{plain, &poisoned, plain, &poisoned} {
+		o := p.Do(t.Context(), b, echoRequest("", 1))
+		if o.Status != OK || o.Fresh != (i < 2) {
+			t.Errorf("request %d: %s, fresh %v", i, o.Status, o.Fresh)
+		}
+		if w := p.idle[key(b)][0]; slices.Contains(w.cmd.Env, "MALLOC_PERTURB_=165") != (b == &poisoned) {
+			t.Errorf("request %d was served under %q", i, w.cmd.Env)
+		}
+	}
+}
+
 // TestFairness: with one place, two builds with many requests are served in turn.
 func TestFairness(t *testing.T) {
 	p := newPool(t, Config{Workers: 1})

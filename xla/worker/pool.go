@@ -142,9 +142,9 @@ func (p *Pool) start(cmd *exec.Cmd) error {
 	return <-err
 }
 
-// key tells builds apart whose workers cannot stand in for each other.
+// key tells builds apart whose workers cannot stand in for each other: a process keeps the environment it started with.
 func key(b *builds.Build) string {
-	return fmt.Sprintf("%s|%s|%s|%s|%v", b.Spec.Text, b.ID, b.Plugin, b.Python, b.Topology)
+	return fmt.Sprintf("%s|%s|%s|%s|%v|%q", b.Spec.Text, b.ID, b.Plugin, b.Python, b.Topology, b.Env)
 }
 
 // Do runs one request on any worker of the build and waits for the outcome. It never returns without one: when ctx ends
