@@ -62,7 +62,7 @@ func (k *caseRun) attribute(ctx context.Context, f *observedFinding) {
 	if states == nil {
 		return
 	}
-	first := Evidence{WitnessPasses, Acquits, nil, fmt.Sprintf("%s: each keeps the program's meaning", plural(len(v.Steps), "pass step"))}
+	first := Evidence{WitnessPasses, Acquits, nil, kept(len(v.Steps))}
 	if v.Unknown > 0 {
 		first.Says, first.Detail = Unknowing, fmt.Sprintf("%d of %s cannot be judged", v.Unknown, plural(len(v.Steps), "pass step"))
 	}
@@ -85,6 +85,17 @@ func (k *caseRun) attribute(ctx context.Context, f *observedFinding) {
 	if always { // whatever made the kernel, it is wrong without it
 		f.EnabledBy = nil
 	}
+}
+
+// kept says that steps are right.
+func kept(steps int) string {
+	switch steps {
+	case 0:
+		return "no pass changed the program"
+	case 1:
+		return "the one pass step keeps the program's meaning"
+	}
+	return fmt.Sprintf("each of %d pass steps keeps the program's meaning", steps)
 }
 
 // blame files the guilty steps of a validation: the first as the finding's,
@@ -126,12 +137,6 @@ func (k *caseRun) blame(ctx context.Context, f *observedFinding, v *triage.Valid
 		f.Witnesses = append(f.Witnesses, WitnessPasses)
 		f.Step = stepText(from, trail.States[i].Module)
 		f.Evidence, f.Disagreement = c.Evidence, disagreement
-		if disagreement != "" {
-			if f.Detail == "" {
-				f.Detail = f.extent()
-			}
-			f.Detail = appendDetail(f.Detail, "the witnesses disagree: "+disagreement)
-		}
 		for _, e := range c.Evidence[min(1, len(c.Evidence)):] {
 			if e.Says == Accuses {
 				f.Witnesses = append(f.Witnesses, e.Witness)

@@ -239,12 +239,12 @@ func turn(ctx context.Context, e *triage.Executor, rate *FailureRate) (out Evide
 	case t.Found:
 		s := &e.Trail.States[t.Bad]
 		out.Says, out.Pass = Accuses, passStep(s)
-		out.Detail = "the program is right as far as the state before, and wrong from the state after"
+		out.Detail = fmt.Sprintf("run step by step, it is right up to the module before %s and wrong from the module after it", out.Pass)
 		if n := t.Between(); n > 0 {
 			out.Detail += fmt.Sprintf("; %s in between cannot be executed", plural(n, "state"))
 		}
 		if rate != nil {
-			out.Detail += fmt.Sprintf("; the state before was right in %d executions: truly right with confidence %.3f", t.GoodRuns, rate.caught(t.GoodRuns))
+			out.Detail += fmt.Sprintf("; the module before was right in %d executions: truly right with confidence %.3f", t.GoodRuns, rate.caught(t.GoodRuns))
 		}
 		return out, s, false
 	case t.First.Standing == triage.Guilty:
@@ -252,9 +252,9 @@ func turn(ctx context.Context, e *triage.Executor, rate *FailureRate) (out Evide
 	case t.First.Standing == triage.Unknown:
 		out.Detail = "the program with the passes off " + t.First.Detail
 	case t.Last.Standing == triage.Same:
-		out.Says, out.Detail = Acquits, "every state runs right by itself"
+		out.Says, out.Detail = Acquits, "the module after each step, compiled by itself, runs right"
 	default:
-		out.Detail = "no state can be executed by itself"
+		out.Detail = "no module between the steps can be run by itself"
 	}
 	return out, nil, always
 }

@@ -19,18 +19,29 @@ var page string
 var script string
 
 var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
-	"text":      func(s any) string { return visible(clip(fmt.Sprint(s), 20_000), false) },
-	"code":      func(s string) string { return visible(clip(s, 200_000), true) },
-	"brief":     func(f *gate.Finding) string { return visible(clip(firstWord(f), 240), false) },
-	"status":    func(f *gate.Finding) string { return visible(statusWord(f), false) },
-	"stream":    func(f *gate.Finding) string { return visible(streamWord(f), false) },
-	"wrong":     wrongWord,
-	"testimony": testimony,
-	"many":      many,
-	"pass":      passWord,
-	"cell":      func(c gate.Cell) []string { return cellRow(&c) },
-	"policy":    policyLines,
-	"also":      func(cases []string) string { return visible(clip(alsoWord(cases), 2_000), false) },
+	"text":   func(s any) string { return visible(clip(fmt.Sprint(s), 20_000), false) },
+	"code":   func(s string) string { return visible(clip(s, 200_000), true) },
+	"brief":  func(f *gate.Finding) string { return visible(clip(firstWord(shown(f)), 240), false) },
+	"status": func(f *gate.Finding) string { return visible(statusWord(f), false) },
+	"shown":  shown,
+	"by": func(f *gate.Finding) string {
+		if shown(f).Pass == nil {
+			return ""
+		}
+		return " by " + culprit(f)
+	},
+	"blame":      Blame,
+	"extent":     extent,
+	"incase":     inCase,
+	"case":       caseWord,
+	"program":    programWord,
+	"wrong":      wrongWord,
+	"statements": statements,
+	"many":       many,
+	"guilty":     culprit,
+	"cell":       func(c gate.Cell) []string { return cellRow(&c) },
+	"policy":     policyLines,
+	"also":       func(cases []string) string { return visible(clip(alsoWord(cases), 2_000), false) },
 }).Parse(page))
 
 // detailed is the number of findings whose programs are in the page.

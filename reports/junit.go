@@ -51,7 +51,7 @@ func renderJUnit(r *gate.Result) ([]byte, error) {
 		k := junitCase{Class: "passgate", Name: visible(c.ID, false)}
 		var notes []string
 		for _, f := range byCase[c.ID] {
-			line := visible(fmt.Sprintf("%s %s (%s): %s", f.ID, f.Class, statusWord(&f), firstWord(&f)), false)
+			line := visible(fmt.Sprintf("%s %s (%s): %s", f.ID, f.Class, statusWord(&f), firstWord(shown(&f))), false)
 			notes = append(notes, line)
 			if f.Blocking && k.Failure == nil {
 				k.Failure = &junitMessage{Message: line, Type: string(f.Class), Text: visible(f.Minimal, true)}

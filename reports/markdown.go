@@ -72,15 +72,19 @@ const maxBroke = 3
 
 // brokeWord is one defect in one line: what, by whom, where, and the values.
 func brokeWord(f *gate.Finding, also []string) string {
-	guilty := ""
-	if f.Pass != nil {
-		guilty = " by " + short(passWord(f), 80)
-	}
 	more := ""
 	if len(also) > 0 {
 		more = fmt.Sprintf(" and in %s", many(len(also), "more case"))
 	}
-	return fmt.Sprintf("**%s%s** in case %s%s: %s", f.Class, guilty, short(f.Case, 80), more, short(firstWord(f), 300))
+	return fmt.Sprintf("**%s%s** in case %s%s: %s", f.Class, byWord(f), short(caseWord(f), 80), more, short(firstWord(shown(f)), 300))
+}
+
+// byWord is " by " and the culprit, "" while it is unknown.
+func byWord(f *gate.Finding) string {
+	if shown(f).Pass == nil {
+		return ""
+	}
+	return " by " + short(culprit(f), 80)
 }
 
 // maxReasons bounds the reasons that are shown.
@@ -191,41 +195,41 @@ func findingsMarkdown(r *gate.Result, l limits, room int) string {
 	if len(found) == 0 {
 		return ""
 	}
-	shown, also := leaders(found)
+	listed, also := leaders(found)
 	var b strings.Builder
 	title := "New findings"
 	if l.all {
 		title = "Findings"
 	}
-	if len(shown) < len(found) {
-		fmt.Fprintf(&b, "### %s (%d, of %s)\n", title, len(found), many(len(shown), "defect"))
+	if len(listed) < len(found) {
+		fmt.Fprintf(&b, "### %s (%d, of %s)\n", title, len(found), many(len(listed), "defect"))
 	} else {
 		fmt.Fprintf(&b, "### %s (%d)\n", title, len(found))
 	}
-	rest := rest(shown, l)
+	rest := rest(listed, l)
 	room -= b.Len() + len(rest)
 	full := 0
-	for full < min(len(shown), l.details) && (shown[full].Status == gate.New || len(shown) <= l.details) {
-		part := findingMarkdown(shown[full], also[shown[full].ID], l.program)
+	for full < min(len(listed), l.details) && (listed[full].Status == gate.New || len(listed) <= l.details) {
+		part := findingMarkdown(listed[full], also[listed[full].ID], l.program)
 		// Two thirds for full findings, the others get a line each.
-		if len(part) > room || full > 0 && len(shown) > full+1 && b.Len()+len(part) > 2*(room+b.Len())/3 {
+		if len(part) > room || full > 0 && len(listed) > full+1 && b.Len()+len(part) > 2*(room+b.Len())/3 {
 			break
 		}
 		b.WriteString(part)
 		room -= len(part)
 		full++
 	}
-	left := shown[full:]
+	left := listed[full:]
 	if len(left) == 0 {
 		return b.String() + "\n"
 	}
-	const header = "\n| finding | class | status | pass | case | inputs | wrong | first | confirmed |\n|---|---|---|---|---|---|---|---|---|\n"
+	const header = "\n| finding | class | status | guilty | case | wrong | first | confirmed |\n|---|---|---|---|---|---|---|---|\n"
 	rows := 0
 	if len(header) < room {
 		b.WriteString(header)
 		room -= len(header)
 		for _, f := range left {
-			row := fmt.Sprintf("| `%s` | %s | %s | %s | %s | %s | %s | %s | %s |\n", f.ID, f.Class, short(statusWord(f), 80), short(passWord(f), 60), casesWord(f, also[f.ID]), short(streamWord(f), 40), wrongWord(f), short(firstWord(f), 120), f.Confirmed)
+			row := fmt.Sprintf("| `%s` | %s | %s | %s | %s | %s | %s | %s |\n", f.ID, f.Class, short(statusWord(f), 80), short(culprit(f), 60), casesWord(f, also[f.ID]), wrongWord(shown(f)), short(firstWord(shown(f)), 120), f.Confirmed)
 			if len(row) > room {
 				break
 			}
@@ -235,7 +239,7 @@ func findingsMarkdown(r *gate.Result, l limits, room int) string {
 		}
 	}
 	if n := len(left) - rows; n > 0 {
-		fmt.Fprintf(&b, "\n%d of %d findings are not listed here; all are in result.json, report.html and findings/. By kind, all %d:\n\n", n, len(shown), len(shown))
+		fmt.Fprintf(&b, "\n%d of %d findings are not listed here; all are in result.json, report.html and findings/. By kind, all %d:\n\n", n, len(listed), len(listed))
 		b.WriteString(rest)
 	}
 	return b.String() + "\n"
@@ -244,15 +248,15 @@ func findingsMarkdown(r *gate.Result, l limits, room int) string {
 // casesWord is the case of a finding and the number of further ones.
 func casesWord(f *gate.Finding, also []string) string {
 	if len(also) == 0 {
-		return short(f.Case, 60)
+		return short(caseWord(f), 80)
 	}
-	return fmt.Sprintf("%s and %d more", short(f.Case, 60), len(also))
+	return fmt.Sprintf("%s and %d more", short(caseWord(f), 80), len(also))
 }
 
 // rest is the table of findings by kind.
 func rest(shown []*gate.Finding, l limits) string {
 	var b strings.Builder
-	b.WriteString("| pass | class | status | findings |\n|---|---|---|---|\n")
+	b.WriteString("| guilty | class | status | findings |\n|---|---|---|---|\n")
 	all := groups(shown)
 	for i, g := range all {
 		if i == l.rows {
@@ -432,46 +436,36 @@ func firstWord(f *gate.Finding) string {
 	return fmt.Sprintf("output %s at %v: base %s, head %s, legal %s", f.Output, f.First.At, f.First.Base, f.First.Head, f.First.Legal)
 }
 
-// findingMarkdown is one finding in full: where, the three values, who is guilty,
-// the program.
+// findingMarkdown is one finding in full: the three values, the program that gives
+// them, who is guilty, and what the case itself shows if the program was cut out
+// of it.
 func findingMarkdown(f *gate.Finding, also []string, limit int) string {
 	var b strings.Builder
-	guilty := ""
-	if f.Pass != nil {
-		guilty = " by " + short(passWord(f), 80)
+	m := shown(f)
+	fmt.Fprintf(&b, "\n#### %s%s in case %s (%s)\n\n", f.Class, byWord(f), short(caseWord(f), 100), short(statusWord(f), 120))
+	if m.First.Legal != "" {
+		at := fmt.Sprintf("output %s at %v", short(m.Output, 40), m.First.At)
+		if m.Output == "" {
+			at = "build"
+		}
+		fmt.Fprintf(&b, "| %s | value |\n|---|---|\n| base | %s |\n| head | %s |\n| legal | %s |\n\n", at, short(m.First.Base, 120), short(m.First.Head, 120), short(m.First.Legal, 200))
 	}
-	fmt.Fprintf(&b, "\n#### %s%s in %s (%s)\n\n", f.Class, guilty, short(f.Case, 100), short(statusWord(f), 120))
-	if f.First.Legal != "" {
-		fmt.Fprintf(&b, "| output %s at %v | value |\n|---|---|\n| base | %s |\n| head | %s |\n| legal | %s |\n\n", short(f.Output, 40), f.First.At, short(f.First.Base, 120), short(f.First.Head, 120), short(f.First.Legal, 200))
+	open := ""
+	if f.Instructions <= openProgram && len(f.Minimal) < limit {
+		open = " open"
 	}
-	var facts []string
+	fmt.Fprintf(&b, "<details%s><summary>%s</summary>\n\n%s\n</details>\n\n", open, programWord(f), fenced("", clip(f.Minimal, limit)))
+	quote := func(s string) string { return short(s, 300) }
+	facts := []string{blame(m, quote)}
 	add := func(format string, args ...any) { facts = append(facts, fmt.Sprintf(format, args...)) }
-	if f.Pass != nil {
-		guilty := "guilty: pass step " + short(f.Pass.String(), 160)
-		if f.Level != "" {
-			guilty += fmt.Sprintf(" (%s)", short(string(f.Level), 40))
-		}
-		if f.Instruction != "" {
-			guilty += ", instruction " + short(f.Instruction, 120)
-		}
-		if f.Location != nil && f.Location.Opcode != "" {
-			guilty += " (" + short(f.Location.Opcode, 60)
-			if f.Location.AfterOpcode != "" {
-				guilty += ", afterwards " + short(f.Location.AfterOpcode, 60)
-			}
-			guilty += ")"
-		}
-		add("%s", guilty)
-	} else {
-		if f.Level != "" {
-			add("level %s", short(string(f.Level), 40))
-		}
-		if f.Instruction != "" {
-			add("instruction %s", short(f.Instruction, 120))
-		}
+	if s := extent(m); s != "" {
+		add("%s", short(s, 600))
 	}
-	if f.Location != nil && f.Location.Source != "" {
-		add("source line %s", short(f.Location.Source, 200))
+	if s := inCase(f); s != "" {
+		add("the whole case %s: %s", short(f.Case, 100), short(s, 600))
+	}
+	if m.Location != nil && m.Location.Source != "" {
+		add("source line %s", short(m.Location.Source, 200))
 	}
 	if f.Rewrite != nil {
 		add("rewrite %s to %s", short(f.Rewrite.Before, 300), short(f.Rewrite.After, 300))
@@ -479,31 +473,21 @@ func findingMarkdown(f *gate.Finding, also []string, limit int) string {
 	if len(also) > 0 {
 		add("the same defect in %s", short(alsoWord(also), 600))
 	}
-	if f.Piece != "" {
-		add("shown by a piece of the program, which leaves it open as a whole: %s", short(f.Piece, 40))
-	}
 	var seen []string
-	if w := wrongWord(f); w != "" {
-		seen = append(seen, fmt.Sprintf("%s elements wrong on %s inputs", w, short(streamWord(f), 60)))
-	}
 	if f.Confirmed != "" {
 		seen = append(seen, fmt.Sprintf("shown again in %s fresh processes", short(f.Confirmed, 20)))
 	}
 	if f.Duplicates > 0 {
-		seen = append(seen, many(f.Duplicates, "more place")+" with the same")
+		seen = append(seen, "seen "+many(f.Duplicates, "more time")+", with other inputs, flags or outputs")
 	}
 	if len(seen) > 0 {
 		add("%s", strings.Join(seen, "; "))
 	}
-	add("witnesses: %s", short(strings.Join(f.Witnesses, ", "), 200))
-	for _, t := range testimony(f) {
+	for _, t := range statements(f) {
 		add("%s: %s", short(t.What, 80), short(t.Text, 400))
 	}
 	if len(f.Contest) > 0 {
 		add("rests on semantics that are argued about: %s", short(strings.Join(f.Contest, ", "), 200))
-	}
-	if w := wrongWord(f); f.Detail != "" && (w == "" || f.Detail != fmt.Sprintf("%s elements of output %s outside the legal set", w, f.Output)) {
-		add("%s", short(f.Detail, 600))
 	}
 	id := fmt.Sprintf("finding `%s`", f.ID)
 	if f.Cluster != "" {
@@ -513,12 +497,21 @@ func findingMarkdown(f *gate.Finding, also []string, limit int) string {
 	for _, s := range facts {
 		fmt.Fprintf(&b, "- %s\n", s)
 	}
-	open := ""
-	if f.Instructions <= openProgram && len(f.Minimal) < limit {
-		open = " open"
-	}
-	fmt.Fprintf(&b, "\n<details%s><summary>program, %s</summary>\n\n%s\n</details>\n", open, many(f.Instructions, "instruction"), fenced("", clip(f.Minimal, limit)))
 	return b.String()
+}
+
+// programWord says what the program is that stands in a report.
+func programWord(f *gate.Finding) string {
+	n := many(f.Instructions, "instruction")
+	switch {
+	case f.InMinimal != nil && !f.InMinimal.Shows():
+		return "piece of the case in which it happens, " + n + "; by itself it shows nothing, the values are those of the case"
+	case f.Piece != "":
+		return "piece of the case that shows it, " + n
+	case cut(f):
+		return "smallest program that shows it, " + n
+	}
+	return "program, " + n
 }
 
 // openProgram is the size up to which a program is shown at once.
@@ -527,12 +520,18 @@ const openProgram = 8
 // Title is the verdict in a few words.
 func Title(r *gate.Result) string { return verdictWords[r.Verdict] }
 
-// Sentence says in one line what is wrong: where, the values, and what the
-// witnesses say.
+// Sentence says in one line what is wrong: where, the values, and who is guilty.
 func Sentence(f *gate.Finding) string {
-	s := fmt.Sprintf("%s (%s) in case %s: %s", f.Class, statusWord(f), f.Case, firstWord(f))
-	if w := verdictOfWitnesses(f); w != "" {
-		s += "; " + w
+	m := shown(f)
+	s := fmt.Sprintf("%s (%s) in case %s: %s. %s", f.Class, statusWord(f), caseWord(f), firstWord(m), Blame(m))
+	if m.Location != nil && m.Location.Cause != "" {
+		s += "; cause " + m.Location.Cause
+	}
+	if m.FailureRate != nil {
+		s += "; " + m.FailureRate.Text()
+	}
+	if len(f.Culprits) > 1 {
+		s += fmt.Sprintf("; one of %d faults in the case", len(f.Culprits))
 	}
 	return s
 }

@@ -10,55 +10,55 @@ import (
 )
 
 // findingReadme is the README.md of a finding's folder: what is wrong, the two
-// commands that show it, the guilty step, and the text of an issue.
+// commands that show it, the guilty step, and the text of an issue. All figures
+// are of the program in the file that the commands name.
 func findingReadme(r *gate.Result, f *gate.Finding) string {
 	var b strings.Builder
+	m := shown(f)
 	fmt.Fprintf(&b, "# %s\n", f.ID)
 	b.WriteString(findingMarkdown(f, nil, 20_000))
 	fmt.Fprintf(&b, "\n## See it\n\nIn this folder; the first runs both builds beside the reference, the second the reference alone:\n\n%s", fenced("sh", strings.Join(showCommands(r, f), "\n")))
-	if behindPasses(f) {
+	if f.InMinimal != nil && f.InMinimal.BackendOnly {
 		b.WriteString("\nThe program is a piece from behind the HLO passes: through the whole compiler it may show nothing.\n")
 	}
-	if f.First.Legal != "" {
-		fmt.Fprintf(&b, "\nExpected of output %s at %v: %s. %s\n", short(f.Output, 40), f.First.At, short(f.First.Legal, 300), seenWord(r, f))
+	if m.First.Legal != "" && m.Output != "" {
+		fmt.Fprintf(&b, "\nExpected of output %s at %v: %s. %s\n", short(m.Output, 40), m.First.At, short(m.First.Legal, 300), seenWord(r, m))
 	} else {
-		fmt.Fprintf(&b, "\n%s\n", seenWord(r, f))
+		fmt.Fprintf(&b, "\n%s\n", seenWord(r, m))
 	}
 	fmt.Fprintf(&b, "\n## Builds\n\n| build | id | this program |\n|---|---|---|\n| base %s | %s | %s |\n| head %s | %s | %s |\n",
-		short(r.Base.Spec, 120), short(r.Base.ID, 100), short(string(f.Base), 40), short(r.Head.Spec, 120), short(r.Head.ID, 100), short(string(f.Head), 40))
-	if f.Step != nil && f.Pass != nil {
-		fmt.Fprintf(&b, "\n## What %s changed\n\n%s", short(f.Pass.String(), 160), fenced("diff", clip(changedLines(f.Step), 20_000)))
+		short(r.Base.Spec, 120), short(r.Base.ID, 100), short(string(m.Base), 40), short(r.Head.Spec, 120), short(r.Head.ID, 100), short(string(m.Head), 40))
+	if m.Step != nil && m.Pass != nil {
+		fmt.Fprintf(&b, "\n## What %s changed\n\n%s", short(m.Pass.String(), 160), fenced("diff", clip(changedLines(m.Step), 20_000)))
 	}
 	fmt.Fprintf(&b, "\n## Text for an issue\n\n%s", fenced("markdown", issueText(r, f)))
 	return b.String()
 }
 
+// evidenceFile is the file of a finding's folder whose program gives the figures
+// of shown, and what is in it.
+func evidenceFile(f *gate.Finding) (name string, data []byte) {
+	if f.InMinimal != nil && !f.InMinimal.Shows() {
+		return "case", f.CaseFile
+	}
+	return "minimal.case", f.MinimalFile
+}
+
 // showCommands are the commands that show a finding, in its folder.
 func showCommands(r *gate.Result, f *gate.Finding) []string {
 	replay := "passgate replay" + termsFlag(r)
-	if passesAlone(f) && r.Base.Kind != "compile-only" && r.Head.Kind != "compile-only" {
+	name, _ := evidenceFile(f)
+	switch {
+	case name == "minimal.case" && f.InMinimal != nil && f.InMinimal.BackendOnly:
+		replay += " --backend-only"
+	case f.PassesAlone() && r.Base.Kind != "compile-only" && r.Head.Kind != "compile-only":
 		replay += " --passes-only"
 	}
 	replay += " --build " + shellQuote(r.Base.Spec)
 	if r.Head.Spec != r.Base.Spec {
 		replay += " --build " + shellQuote(r.Head.Spec)
 	}
-	return []string{replay + " minimal.case", "passgate eval --bounds minimal.case"}
-}
-
-// passesAlone reports whether nothing but the modules of the passes shows a
-// finding.
-func passesAlone(f *gate.Finding) bool {
-	for _, w := range f.Witnesses {
-		if w != gate.WitnessPasses && w != gate.WitnessCross && w != gate.WitnessCompiler {
-			return false
-		}
-	}
-	return len(f.Witnesses) > 0
-}
-
-func behindPasses(f *gate.Finding) bool {
-	return f.Piece != "" && strings.Contains(f.Detail, "run_backend_only")
+	return []string{replay + " " + name, "passgate eval --bounds " + name}
 }
 
 // seenWord says what the builds gave.
@@ -100,8 +100,9 @@ func plainLine(l string) string { return strings.TrimSpace(l) }
 
 // issueText is a report in the form that XLA's maintainers ask for: one program,
 // exact data, one backend, one pass, versions.
-func issueText(r *gate.Result, f *gate.Finding) string {
+func issueText(r *gate.Result, whole *gate.Finding) string {
 	var b strings.Builder
+	f := shown(whole)
 	op := ""
 	if f.Location != nil {
 		op = f.Location.Opcode
@@ -110,9 +111,9 @@ func issueText(r *gate.Result, f *gate.Finding) string {
 		gate.Miscompile: "wrong result", gate.NumericDegradation: "less accurate result than any order of evaluation allows", gate.Crash: "the compiler crashes", gate.Hang: "no answer",
 		gate.BufferCorruption: "a buffer is overwritten or read before it is written", gate.Nondeterminism: "the result differs between runs",
 	}[f.Class]
-	where := "code generation"
+	where := "XLA"
 	if f.Pass != nil {
-		where = f.Pass.Name
+		where = culprit(f)
 	}
 	platform := r.Head.Platform
 	if platform == "" {
@@ -124,7 +125,7 @@ func issueText(r *gate.Result, f *gate.Finding) string {
 	}
 	fmt.Fprintf(&b, "%s\n\n", inline(Neutral(title, 200)))
 	bad, good := builds(r, f)
-	if f.First.Legal != "" {
+	if f.First.Legal != "" && f.Output != "" {
 		fmt.Fprintf(&b, "On the program and data below, output %s at %v must be %s; %s gives %s.", short(f.Output, 40), f.First.At, short(f.First.Legal, 200), short(bad, 200), short(wrongValue(f), 200))
 	} else {
 		fmt.Fprintf(&b, "On the program and data below, %s fails: %s.", short(bad, 200), short(wrongValue(f), 600))
@@ -138,10 +139,8 @@ func issueText(r *gate.Result, f *gate.Finding) string {
 		fmt.Fprintf(&b, "The step %s replaces %s by %s (#0, #1: values that both read). The module before it gives the right value, the module after it does not.\n\n", short(f.Pass.String(), 160), short(f.Rewrite.Before, 300), short(f.Rewrite.After, 300))
 	case f.Level == gate.LevelHLO && f.Pass != nil:
 		fmt.Fprintf(&b, "The module before the step %s gives the right value, the module after it does not.\n\n", short(f.Pass.String(), 160))
-	case f.Level == gate.LevelEmitter || f.Level == gate.LevelLibrary:
-		fmt.Fprintf(&b, "Every HLO pass keeps the program's meaning: the optimised module is right, and what is generated for %s is wrong.\n\n", short(f.Instruction, 120))
-	case f.Level == gate.LevelAbort && f.Pass != nil:
-		fmt.Fprintf(&b, "It ends in %s.\n\n", short(f.Pass.String(), 160))
+	default:
+		fmt.Fprintf(&b, "%s.\n\n", blame(f, func(s string) string { return short(s, 300) }))
 	}
 	fmt.Fprintf(&b, "- backend: %s\n- affected: %s\n", short(platform, 40), short(bad, 300))
 	if good != "" {
@@ -153,7 +152,8 @@ func issueText(r *gate.Result, f *gate.Finding) string {
 	}
 	fmt.Fprintf(&b, "- flags: %s\n\nHLO:\n\n", inline(flags))
 	program, inputs := f.Minimal, ""
-	for _, s := range txtar.Parse(f.MinimalFile).Files {
+	_, data := evidenceFile(whole)
+	for _, s := range txtar.Parse(data).Files {
 		switch s.Name {
 		case "module.hlo", "module.mlir":
 			program = string(s.Data)

@@ -77,7 +77,7 @@ func groups(findings []*gate.Finding) []group {
 	}
 	byKey := map[key]*group{}
 	for _, f := range findings {
-		k := key{passWord(f), string(f.Class), string(f.Status), f.Blocking}
+		k := key{culprit(f), string(f.Class), string(f.Status), f.Blocking}
 		if byKey[k] == nil {
 			status := string(f.Status)
 			if f.Blocking {
@@ -120,14 +120,6 @@ func gravest(r *gate.Result, keep func(*gate.Finding) bool) []*gate.Finding {
 		}
 	}
 	return out
-}
-
-// passWord is the guilty pass in words.
-func passWord(f *gate.Finding) string {
-	if f.Pass == nil {
-		return "unknown"
-	}
-	return f.Pass.Name
 }
 
 // untested lists what the run did not judge, one sentence each.

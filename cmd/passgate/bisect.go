@@ -74,9 +74,7 @@ func printBisection(w io.Writer, f *gate.Finding) {
 		fmt.Fprintf(w, "  enabled by:  %s\n", f.EnabledBy)
 	}
 	printLocation(w, f.Instruction, f.Location)
-	for _, e := range f.Evidence {
-		fmt.Fprintf(w, "  witness:     %s\n", evidenceText(e))
-	}
+	fmt.Fprintf(w, "  blame:       %s\n", reports.Blame(f))
 	if f.Disagreement != "" {
 		fmt.Fprintf(w, "  DISAGREE:    %s\n", oneLine(f.Disagreement))
 	}
@@ -97,17 +95,9 @@ func printBisection(w io.Writer, f *gate.Finding) {
 		}
 		printLocation(prefixed{w, "  "}, c.Instruction, c.Location)
 		for _, e := range c.Evidence {
-			fmt.Fprintf(w, "    witness:     %s\n", evidenceText(e))
+			fmt.Fprintf(w, "    witness:     %s\n", reports.Testimony(&e, oneLine))
 		}
 	}
-}
-
-func evidenceText(e gate.Evidence) string {
-	s := fmt.Sprintf("%s: %s", e.Witness, e.Says)
-	if e.Pass != nil {
-		s += ", " + e.Pass.String()
-	}
-	return oneLine(s + ": " + e.Detail)
 }
 
 func printLocation(w io.Writer, instruction string, loc *gate.Location) {
