@@ -270,18 +270,25 @@ type Contraction struct{ Left, Right, LeftBatch, RightBatch []int64 }
 // Dot contracts; t is the result's type.
 func (b *Builder) Dot(t hlo.PrimitiveType, x, y Value, c Contraction) Value {
 	s := hlo.ArrayShape(t)
-	for _, d := range c.LeftBatch {
+	add := func(x Value, d int64) {
 		s.Dims = append(s.Dims, x.Shape.Dims[d])
+		s.Dynamic = append(s.Dynamic, x.Shape.Dynamic != nil && x.Shape.Dynamic[d])
 	}
-	for i, d := range x.Shape.Dims {
-		if !slices.Contains(c.LeftBatch, int64(i)) && !slices.Contains(c.Left, int64(i)) {
-			s.Dims = append(s.Dims, d)
+	for _, d := range c.LeftBatch {
+		add(x, d)
+	}
+	for i := range x.Shape.Dims {
+		if d := int64(i); !slices.Contains(c.LeftBatch, d) && !slices.Contains(c.Left, d) {
+			add(x, d)
 		}
 	}
-	for i, d := range y.Shape.Dims {
-		if !slices.Contains(c.RightBatch, int64(i)) && !slices.Contains(c.Right, int64(i)) {
-			s.Dims = append(s.Dims, d)
+	for i := range y.Shape.Dims {
+		if d := int64(i); !slices.Contains(c.RightBatch, d) && !slices.Contains(c.Right, d) {
+			add(y, d)
 		}
+	}
+	if !slices.Contains(s.Dynamic, true) {
+		s.Dynamic = nil
 	}
 	return b.Shaped(hlo.OpDot, s, func(a *Attr) {
 		a.DotDimensionNumbers = &hlopb.DotDimensionNumbers{

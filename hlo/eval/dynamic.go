@@ -9,6 +9,8 @@ import (
 // dynamic evaluates operations on arrays with dynamic dimensions. The run-time
 // sizes are part of the value (Array.Sizes); the operation is evaluated on the
 // arrays cut to them, and the result is put back into the bounds of its shape.
+// What stands behind run-time sizes is the implementation's choice: it shows when
+// a later set-dimension-size makes an array larger again.
 func (e *Evaluator) dynamic(in *hlo.Instruction, a []*Array) (*Value, error) {
 	if slices.Contains(in.Shape.Dims, hlo.Unbounded) {
 		return nil, unsupported(in, "an unbounded dimension")
@@ -27,6 +29,10 @@ func (e *Evaluator) dynamic(in *hlo.Instruction, a []*Array) (*Value, error) {
 			return nil, unsupported(in, "size %d of a dimension of bound %d", s.I, a[0].Dims[d[0]])
 		}
 		r := *a[0]
+		if s.I > a[0].sizes()[d[0]] {
+			r = *a[0].Clone()
+			r.hide(a[0].Sizes)
+		}
 		r.Sizes = slices.Clone(a[0].sizes())
 		r.Sizes[d[0]] = s.I
 		if slices.Equal(r.Sizes, r.Dims) {
@@ -80,13 +86,61 @@ func (e *Evaluator) dynamic(in *hlo.Instruction, a []*Array) (*Value, error) {
 	}
 	bound := in.Shape.Leaves()
 	out := make([]*Array, len(bound))
-	for i, r := range leaves(v) {
+	results := leaves(v)
+	if in.Op == hlo.OpReduce {
+		if results, err = e.reducePadded(in, &inner, a, cut, results); err != nil {
+			return nil, err
+		}
+	}
+	for i, r := range results {
 		if !slices.Equal(r.Dims, sizes) {
 			return nil, unsupported(in, "dynamic dimensions")
 		}
-		out[i] = r.extend(bound[i].Dims)
+		out[i] = r.extend(bound[i])
 	}
 	return arraysValue(in.Shape.IsTuple(), out), nil
+}
+
+// reducePadded leaves undecided what differs from results, the reduction of cut,
+// when the reduced dimensions are padded to their bounds with the initial value.
+// That is how XLA reduces them (xla/service/dynamic_padder.cc), and the same only
+// where the reducer and its initial value form a monoid, as StableHLO's reduce
+// demands.
+func (e *Evaluator) reducePadded(in, inner *hlo.Instruction, a, cut, results []*Array) ([]*Array, error) {
+	dims := slices.Clone(cut[0].Dims)
+	for _, d := range in.Dimensions() {
+		dims[d] = a[0].Dims[d]
+	}
+	if slices.Equal(dims, cut[0].Dims) {
+		return results, nil
+	}
+	n := len(a) / 2
+	padded := *inner
+	padded.Operands = slices.Clone(inner.Operands)
+	args := slices.Clone(cut)
+	for i := range n {
+		args[i] = Fill(cut[n+i].At(0), cut[i].Type, dims...)
+		args[i].store(cut[i], make([]int64, len(dims)))
+		x := *inner.Operands[i]
+		x.Shape = hlo.ArrayShape(cut[i].Type, dims...)
+		padded.Operands[i] = &x
+	}
+	v, err := e.evalArrays(&padded, args)
+	if err != nil {
+		return nil, err
+	}
+	out := slices.Clone(results)
+	for o, other := range leaves(v) {
+		for i := range other.Len() {
+			if results[o].Meets(other, i) == Out {
+				if out[o] == results[o] {
+					out[o] = results[o].Clone()
+				}
+				out[o].Set(i, undecidedOf(other.Type, Implementation))
+			}
+		}
+	}
+	return out, nil
 }
 
 // spreadOnes broadcasts run-time sizes of one to those of the other operands of an
@@ -150,16 +204,40 @@ func (a *Array) cut() *Array {
 	return a.slice(make([]int64, len(a.Dims)), nil, a.Sizes)
 }
 
-// extend puts a static array into larger bounds, with its own dimensions as
-// run-time sizes.
-func (a *Array) extend(bounds []int64) *Array {
-	if slices.Equal(a.Dims, bounds) {
+// extend puts a static array into the bounds of a shape, with its own dimensions
+// as run-time sizes. A dimension that the shape calls static is that large: XLA
+// follows no run-time size through it (CanInfer in
+// xla/service/dynamic_dimension_inference.cc), so its padding shows.
+func (a *Array) extend(shape *hlo.Shape) *Array {
+	if slices.Equal(a.Dims, shape.Dims) {
 		return a
 	}
-	r := NewArray(a.Type, bounds...)
-	r.store(a, make([]int64, len(bounds)))
-	r.Sizes = slices.Clone(a.Dims)
+	r := undecidedArray(a.Type, Implementation, shape.Dims...)
+	r.store(a, make([]int64, len(a.Dims)))
+	sizes := slices.Clone(shape.Dims)
+	for i, d := range shape.Dynamic {
+		if d {
+			sizes[i] = a.Dims[i]
+		}
+	}
+	if !slices.Equal(sizes, shape.Dims) {
+		r.Sizes = sizes
+	}
 	return r
+}
+
+// hide leaves the elements behind sizes undecided.
+func (a *Array) hide(sizes []int64) {
+	for i := range a.Len() {
+		rest := int64(i)
+		for d := len(a.Dims) - 1; d >= 0; d-- {
+			if rest%a.Dims[d] >= sizes[d] {
+				a.Set(i, undecidedOf(a.Type, Implementation))
+				break
+			}
+			rest /= a.Dims[d]
+		}
+	}
 }
 
 // resultSizes are the run-time dimensions of the result of an operation on

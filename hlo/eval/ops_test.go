@@ -741,3 +741,46 @@ ENTRY e {
 		}
 	}
 }
+
+// TestPadding: what stands behind a run-time size is the implementation's
+// choice, and so is a reduction over it whose initial value is no identity.
+func TestPadding(t *testing.T) {
+	const cut = "ENTRY e {\n  x = s32[4] parameter(0)\n  n = s32[] parameter(1)\n  m = s32[] parameter(2)\n  d = s32[<=4] set-dimension-size(x, n), dimensions={0}\n"
+	const second = "second {\n  a = s32[] parameter(0)\n  ROOT b = s32[] parameter(1)\n}\n"
+	for _, c := range []struct {
+		name, text, n, m string
+		want             string // U: undecided
+	}{
+		{"grown", cut + "  ROOT r = s32[<=4] set-dimension-size(d, m), dimensions={0}\n}", "2", "4", "1 2 U U"},
+		{"grown by a part", cut + "  g = s32[<=4] set-dimension-size(d, m), dimensions={0}\n  k = s32[] constant(4)\n  ROOT r = s32[<=4] set-dimension-size(g, k), dimensions={0}\n}", "2", "3", "1 2 U U"},
+		{"computed on, then grown", cut + "  a = s32[<=4] add(d, d)\n  ROOT r = s32[<=4] set-dimension-size(a, m), dimensions={0}\n}", "3", "4", "2 4 6 U"},
+		{"sum", cut + "  z = s32[] constant(0)\n  ROOT r = s32[] reduce(d, z), dimensions={0}, to_apply=add\n}", "3", "0", "6"},
+		{"a static sum of dynamic terms", cut + "  a = s32[4] add(d, d)\n  ROOT r = s32[4] negate(a)\n}", "3", "0", "-2 -4 -6 U"},
+		{"sum from seven", cut + "  z = s32[] constant(7)\n  ROOT r = s32[] reduce(d, z), dimensions={0}, to_apply=add\n}", "3", "0", "U"},
+		{"the last element", cut + "  z = s32[] constant(0)\n  ROOT r = s32[] reduce(d, z), dimensions={0}, to_apply=second\n}", "3", "0", "U"},
+		{"the last of all", cut + "  z = s32[] constant(0)\n  ROOT r = s32[] reduce(d, z), dimensions={0}, to_apply=second\n}", "4", "0", "4"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			args := parseValues(t, "s32[4] {1, 2, 3, 4}", "s32[] "+c.n, "s32[] "+c.m)
+			v, err := Run(context.Background(), parseModule(t, addS32+second+c.text), args, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for i := range v.Array.Len() {
+				s := v.Array.At(i)
+				switch {
+				case s.Undecided && s.Contest == Implementation:
+					got = append(got, "U")
+				case s.Undecided || s.Contest != 0:
+					t.Errorf("element %d: %+v", i, s)
+				default:
+					got = append(got, fmt.Sprint(s.I))
+				}
+			}
+			if g := strings.Join(got, " "); g != c.want {
+				t.Errorf("%s, want %s", g, c.want)
+			}
+		})
+	}
+}
