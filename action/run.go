@@ -93,6 +93,9 @@ func Run(ctx context.Context, cfg Config) (*Outcome, error) {
 	if err := reports.Write(cfg.Out, out.Result); err != nil {
 		return nil, fmt.Errorf("reports: %w", err)
 	}
+	if !filepath.IsAbs(cfg.Out) { // a path of the runner says nothing to a reader
+		out.Result.Dir = cfg.Out
+	}
 	say := cfg.Saying
 	if ctx.Err() == nil {
 		say = func() (context.Context, context.CancelFunc) { return ctx, func() {} }

@@ -59,6 +59,9 @@ type Result struct {
 	// Part is what Merge needs of a shard's result; nil in others.
 	Part   *Part  `json:"part,omitempty"`
 	Timing Timing `json:"timing"`
+	// Dir is the directory that holds the run's reports, as its user wrote it; ""
+	// while there is none.
+	Dir string `json:"-"`
 }
 
 // Build describes one side.

@@ -2,6 +2,8 @@ package reports
 
 import (
 	"fmt"
+	"path/filepath"
+	"regexp"
 	"strings"
 
 	"golang.org/x/tools/txtar"
@@ -11,13 +13,13 @@ import (
 
 // findingReadme is the README.md of a finding's folder: what is wrong, the two
 // commands that show it, the guilty step, and the text of an issue. All figures
-// are of the program in the file that the commands name.
-func findingReadme(r *gate.Result, f *gate.Finding) string {
+// are of the program in the file that the commands name. dir is the folder.
+func findingReadme(dir string, r *gate.Result, f *gate.Finding) string {
 	var b strings.Builder
 	m := shown(f)
 	fmt.Fprintf(&b, "# %s\n", f.ID)
 	b.WriteString(findingMarkdown(f, nil, 20_000))
-	fmt.Fprintf(&b, "\n## See it\n\nIn this folder; the first runs both builds beside the reference, the second the reference alone:\n\n%s", fenced("sh", strings.Join(showCommands(r, f), "\n")))
+	fmt.Fprintf(&b, "\n## See it\n\nIn this folder; the first runs both builds beside the reference, the second the reference alone:\n\n%s", fenced("sh", strings.Join(showCommands(dir, r, f), "\n")))
 	if f.InMinimal != nil && f.InMinimal.BackendOnly {
 		b.WriteString("\nThe program is a piece from behind the HLO passes: through the whole compiler it may show nothing.\n")
 	}
@@ -44,8 +46,8 @@ func evidenceFile(f *gate.Finding) (name string, data []byte) {
 	return "minimal.case", f.MinimalFile
 }
 
-// showCommands are the commands that show a finding, in its folder.
-func showCommands(r *gate.Result, f *gate.Finding) []string {
+// showCommands are the commands that show a finding, in its folder dir.
+func showCommands(dir string, r *gate.Result, f *gate.Finding) []string {
 	replay := "passgate replay" + termsFlag(r)
 	name, _ := evidenceFile(f)
 	switch {
@@ -54,11 +56,34 @@ func showCommands(r *gate.Result, f *gate.Finding) []string {
 	case f.PassesAlone() && r.Base.Kind != "compile-only" && r.Head.Kind != "compile-only":
 		replay += " --passes-only"
 	}
-	replay += " --build " + shellQuote(r.Base.Spec)
+	replay += " --build " + shellQuote(specFrom(dir, r.Base.Spec))
 	if r.Head.Spec != r.Base.Spec {
-		replay += " --build " + shellQuote(r.Head.Spec)
+		replay += " --build " + shellQuote(specFrom(dir, r.Head.Spec))
 	}
 	return []string{replay + " " + name, "passgate eval --bounds " + name}
+}
+
+// plugin matches a build that is a file, with its topology if it has one.
+var plugin = regexp.MustCompile(`^[^:]*\.so(@[^/]*)?$`)
+
+// specFrom is a build as it is called in a directory: the path of a file that was
+// given relative to the working directory is another one there.
+func specFrom(dir, spec string) string {
+	if !plugin.MatchString(spec) || filepath.IsAbs(spec) {
+		return spec
+	}
+	from, err := filepath.Abs(dir)
+	if err != nil {
+		return spec
+	}
+	to, err := filepath.Abs(spec)
+	if err != nil {
+		return spec
+	}
+	if there, err := filepath.Rel(from, to); err == nil {
+		return there
+	}
+	return to
 }
 
 // seenWord says what the builds gave.

@@ -20,7 +20,7 @@ func TestReadmeIsNeutral(t *testing.T) {
 	}
 	r := &gate.Result{Base: gate.Build{Spec: "a'b;@everyone", Kind: "executable", Platform: bad}, Head: gate.Build{Spec: bad, Kind: "executable", Platform: bad}}
 	fence := ""
-	for _, l := range strings.Split(findingReadme(r, &f), "\n") {
+	for _, l := range strings.Split(findingReadme("x", r, &f), "\n") {
 		ticks := l[:len(l)-len(strings.TrimLeft(l, "`"))]
 		switch {
 		case fence == "" && len(ticks) >= 3 && !strings.Contains(l[len(ticks):], "`"):
@@ -53,7 +53,7 @@ func TestReadmeIsNeutral(t *testing.T) {
 	if fence != "" {
 		t.Errorf("a fence of %d back-ticks does not end", len(fence))
 	}
-	if n := len(showCommands(r, &f)); n != 2 {
+	if n := len(showCommands("x", r, &f)); n != 2 {
 		t.Errorf("%d commands", n)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -408,6 +409,47 @@ func TestWrite(t *testing.T) {
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, ".passgate-*")); len(left) != 0 {
 		t.Errorf("temporary files are left: %v", left)
+	}
+}
+
+// TestNewCases: one file for each new finding, whatever the cases are called, and
+// none of an earlier run.
+func TestNewCases(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "out")
+	r := sample("x")
+	f := r.Findings[0]
+	r.Findings = nil
+	for i, name := range []string{"a", "../../etc/a", "..", "a", "a b\n'", "--x", strings.Repeat("long", 100)} {
+		f.ID, f.Case, f.MinimalFile = fmt.Sprintf("f-%012x", i), name, []byte(name)
+		f.InMinimal = nil
+		r.Findings = append(r.Findings, f)
+	}
+	old := f
+	old.Status, old.Blocking, old.Case = gate.PreExisting, false, "old"
+	r.Findings = append(r.Findings, old)
+	list := func() string {
+		if err := reports.Write(dir, r); err != nil {
+			t.Fatal(err)
+		}
+		entries, _ := os.ReadDir(filepath.Join(dir, "new"))
+		var names []string
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+		return strings.Join(names, " ")
+	}
+	if got, want := list(), "_.._etc_a.case a-f-000000000003.case a.case a_b__.case case.case "+strings.Repeat("long", 25)+".case x.case"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	// A piece from behind the passes is nothing for check: it gets the whole case.
+	r.Findings = r.Findings[:1]
+	r.Findings[0].InMinimal = &gate.InMinimal{Head: gate.Wrong, BackendOnly: true}
+	r.Findings[0].CaseFile = []byte("whole")
+	if got := list(); got != "a.case" {
+		t.Errorf("left: %s", got)
+	}
+	if data, _ := os.ReadFile(filepath.Join(dir, "new", "a.case")); string(data) != "whole" {
+		t.Errorf("a.case is %q", data)
 	}
 }
 

@@ -1,8 +1,10 @@
 package reports
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -177,7 +179,10 @@ func untested(r *gate.Result) []string {
 func where(r *gate.Result, quote func(string) string) string {
 	out := "With passgate on a Linux machine and the cases of the run"
 	if hasNew(r) {
-		out = "With passgate on a Linux machine, in the directory that holds the run's reports (in CI: the artifact, unpacked as passgate-out)"
+		out = "With passgate on a Linux machine"
+		if dir := dirOf(r); !filepath.IsAbs(dir) {
+			out += fmt.Sprintf(", in the directory in which the check was started (in CI: in which the artifact is unpacked as %s)", quote(dir))
+		}
 	}
 	for _, b := range []*gate.Build{&r.Base, &r.Head} {
 		if b.Source != "" {
@@ -186,6 +191,9 @@ func where(r *gate.Result, quote func(string) string) string {
 	}
 	return out + ":"
 }
+
+// dirOf is the directory of the reports.
+func dirOf(r *gate.Result) string { return cmp.Or(r.Dir, "passgate-out") }
 
 func hasNew(r *gate.Result) bool {
 	return slices.ContainsFunc(r.Findings, func(f gate.Finding) bool { return f.Status == gate.New })
@@ -196,9 +204,13 @@ func hasNew(r *gate.Result) bool {
 func reproduce(r *gate.Result) string {
 	cases := "CASES"
 	if hasNew(r) {
-		cases = "passgate-out/findings"
+		cases = shellQuote(filepath.Join(dirOf(r), newDir))
 	}
-	return fmt.Sprintf("passgate check%s --base %s --head %s --seed %d --cases %s", termsFlag(r), shellQuote(r.Base.Spec), shellQuote(r.Head.Spec), r.Seed, cases)
+	passes := ""
+	if r.Totals.PassesOnly > 0 && r.Totals.Executed == 0 && r.Base.Kind == "executable" && r.Head.Kind == "executable" {
+		passes = " --passes-only"
+	}
+	return fmt.Sprintf("passgate check%s%s --base %s --head %s --seed %d --cases %s", termsFlag(r), passes, shellQuote(r.Base.Spec), shellQuote(r.Head.Spec), r.Seed, cases)
 }
 
 // termsFlag accepts the terms of builds that have their own.

@@ -10,11 +10,15 @@ import (
 	"github.com/passgate/passgate/gate"
 )
 
-// Write puts every rendering of a result into a directory, and a folder per
-// finding with the case, the smallest failing case, the finding and how to see
-// it again. The directory is made if need be; files of an earlier run are
-// replaced and its findings removed.
-func Write(dir string, r *gate.Result) error {
+// Write puts every rendering of a result into a directory, a folder per finding
+// with the case, the smallest failing case, the finding and how to see it again,
+// and in new/ one case for each case with a new finding: what the command of the
+// reports runs again. The directory is made if need be; files of an earlier run
+// are replaced and its findings removed. r.Dir is not read.
+func Write(dir string, of *gate.Result) error {
+	here := *of
+	here.Dir = dir
+	r := &here
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
@@ -26,6 +30,9 @@ func Write(dir string, r *gate.Result) error {
 		if err := replace(filepath.Join(dir, f.name), data); err != nil {
 			return err
 		}
+	}
+	if err := writeNew(filepath.Join(dir, newDir), r); err != nil {
+		return err
 	}
 	root := filepath.Join(dir, "findings")
 	old, err := filepath.Glob(filepath.Join(root, "f-????????????"))
@@ -48,6 +55,69 @@ func Write(dir string, r *gate.Result) error {
 	return nil
 }
 
+// newDir is the folder of what is new, in the directory of the reports.
+const newDir = "new"
+
+// writeNew writes the program and the inputs of every new finding, the gravest
+// of a case as CASE.case.
+func writeNew(dir string, r *gate.Result) error {
+	old, err := filepath.Glob(filepath.Join(dir, "*.case"))
+	if err != nil {
+		return err
+	}
+	for _, o := range old {
+		if err := os.Remove(o); err != nil {
+			return err
+		}
+	}
+	if !hasNew(r) {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	used := map[string]bool{}
+	for _, f := range gravest(r, func(f *gate.Finding) bool { return f.Status == gate.New }) {
+		data := againFile(f)
+		name := fileName(f.Case)
+		if used[name] {
+			name += "-" + f.ID
+		}
+		if used[name] = true; len(data) == 0 {
+			continue
+		}
+		if err := replace(filepath.Join(dir, name+".case"), data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// againFile is the smallest case that check shows a finding on.
+func againFile(f *gate.Finding) []byte {
+	if f.InMinimal != nil && f.InMinimal.BackendOnly {
+		return f.CaseFile
+	}
+	_, data := evidenceFile(f)
+	return data
+}
+
+// fileName is the name of a case as that of a file: letters, digits and what
+// neither a shell nor a file system minds, at most 100 bytes.
+func fileName(name string) string {
+	name = strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r) {
+			return r
+		}
+		return '_'
+	}, name)
+	name = strings.TrimLeft(name[:min(len(name), 100)], ".-")
+	if name == "" {
+		return "case"
+	}
+	return name
+}
+
 func writeFinding(dir string, r *gate.Result, f *gate.Finding) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -63,7 +133,7 @@ func writeFinding(dir string, r *gate.Result, f *gate.Finding) error {
 		{"case", f.CaseFile},
 		{"minimal.case", f.MinimalFile},
 		{"finding.json", append(data, '\n')},
-		{"README.md", []byte(findingReadme(r, f))},
+		{"README.md", []byte(findingReadme(dir, r, f))},
 	} {
 		if err := replace(filepath.Join(dir, file.name), file.data); err != nil {
 			return err

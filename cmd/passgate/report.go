@@ -56,6 +56,7 @@ func (c *reportCmd) Run(a *app) error {
 		if err := reports.Write(c.Out, res); err != nil {
 			return fmt.Errorf("reports: %w", err)
 		}
+		res.Dir = c.Out
 	}
 	switch {
 	case c.Format != "":
@@ -82,6 +83,7 @@ func loadResult(name string) (*gate.Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	res.Dir = filepath.Dir(name)
 	for i := range res.Findings {
 		f := &res.Findings[i]
 		if !filepath.IsLocal(f.ID) || filepath.Base(f.ID) != f.ID {
