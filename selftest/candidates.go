@@ -27,6 +27,8 @@ type Planted struct {
 	// Before is the legal set of the first element that changed, After what
 	// the wrong module allows there; Inputs is the stream that shows it.
 	Before, After string
+
+	ground *ground
 }
 
 // ground is a program with its way through the build.
@@ -38,6 +40,7 @@ type ground struct {
 	inputs [][]*eval.Value
 	values map[int][]*eval.Value // by state; nil entries: no value
 	layout int                   // the first state behind layout assignment
+	kept   *Kept
 }
 
 // proofSeeds is the number of seeds whose streams a defect is proved on. They
@@ -103,7 +106,7 @@ func (t *tester) survey(ctx context.Context) []*ground {
 		if t.chosen(ctx) || len(out) >= programsFor(t.cfg.Defects) {
 			break
 		}
-		g := &ground{c: c, values: map[int][]*eval.Value{}}
+		g := &ground{c: c, values: map[int][]*eval.Value{}, kept: &Kept{}}
 		for seed := range uint64(proofSeeds) {
 			for _, s := range c.Streams(t.cfg.Seed + 1<<32 + seed) {
 				if s.Name != fuzz.OwnStream || seed == 0 {
@@ -346,7 +349,7 @@ func (t *tester) plant(ctx context.Context, g *ground, state int, kind defects.K
 			ok, undone := t.accepts(ctx, g, d, route)
 			if ok {
 				seen[d.String()] = true
-				return &Planted{Defect: d, Case: g.c, Route: route, Names: slices.Concat(p.Names, p.Callers), Before: before, After: after}
+				return &Planted{Defect: d, Case: g.c, Route: route, Names: slices.Concat(p.Names, p.Callers), Before: before, After: after, ground: g}
 			}
 			made = made || undone
 		}
@@ -458,6 +461,7 @@ func outside(want []*eval.Array, got []worker.Array) bool {
 // because a later pass or code generation makes it good.
 func (t *tester) accepts(ctx context.Context, g *ground, d defects.Defect, route Route) (ok, undone bool) {
 	c := NewComposite(t.cfg.Runner, t.cfg.Build, d, route, t.cfg.TempDir)
+	c.Kept = g.kept
 	if t.executes() {
 		switch g.execute(ctx, t, c, c.Head, nil) {
 		case wrong:

@@ -66,9 +66,13 @@ type Composite struct {
 	Route  Route
 	// TempDir holds the dumps.
 	TempDir string
+	// Kept remembers what the real build did for other defects of the program;
+	// nil remembers nothing between composites.
+	Kept *Kept
 
 	mu    sync.Mutex
 	known map[[sha256.Size]byte]*cut
+	asked map[[sha256.Size]byte]int // how often the real build was asked
 }
 
 // Marked is the build under a name that says what was planted. Its id is not
@@ -95,8 +99,10 @@ type cut struct {
 	fired   bool
 	steps   []step // up to the planted one, which is the last
 	before  []byte // the dump before the passes
-	program []byte // the planted module, with the stop behind the passes if the program had it
+	program []byte // the planted module, with the stop behind the passes if the build is stopped
+	plain   []byte // the planted module without it
 	next    string // the pass behind the step
+	whole   *compilation
 	err     error
 }
 
@@ -113,13 +119,13 @@ func (c *Composite) Describe(ctx context.Context, b *builds.Build) (worker.Info,
 
 // Do runs a request.
 func (c *Composite) Do(ctx context.Context, b *builds.Build, r worker.Request) worker.Outcome {
-	return c.do(ctx, b, r, c.Runner.Do)
+	return c.do(ctx, b, r, false, c.Runner.Do)
 }
 
 // DoFresh runs a request in a process of its own. What leads to the planted
 // module is taken from an earlier compilation.
 func (c *Composite) DoFresh(ctx context.Context, b *builds.Build, r worker.Request) worker.Outcome {
-	return c.do(ctx, b, r, c.Runner.DoFresh)
+	return c.do(ctx, b, r, true, c.Runner.DoFresh)
 }
 
 // real is the build behind the head, with the environment that is asked for.
@@ -134,34 +140,45 @@ func (c *Composite) real(b *builds.Build) *builds.Build {
 
 type runFunc func(context.Context, *builds.Build, worker.Request) worker.Outcome
 
-func (c *Composite) do(ctx context.Context, b *builds.Build, r worker.Request, run runFunc) worker.Outcome {
+func (c *Composite) do(ctx context.Context, b *builds.Build, r worker.Request, fresh bool, run runFunc) worker.Outcome {
 	if b.ID != c.Head.ID || r.Format != worker.HLO || r.BackendOnly {
-		return run(ctx, c.real(b), r)
+		return c.untouched(ctx, c.real(b), r, fresh, run)
 	}
 	b = c.real(b)
+	asked := bytes.Contains(r.Program, []byte(triage.StopTarget)) // wants no code
 	at := c.cutKnown(ctx, b, r)
 	if at.err != nil {
 		return worker.Outcome{Status: worker.Infrastructure, Err: at.err}
 	}
+	into := r.DumpDir
 	if !at.fired {
+		if w := at.whole; w != nil && into != "" && r.CompileOnly && !r.DumpAll && dumpsPasses(r) && (asked || !stoppable(b)) {
+			if err := write(into, &cut{before: w.before, steps: w.steps}, nil, w.after); err != nil {
+				return worker.Outcome{Status: worker.Infrastructure, Err: err}
+			}
+			return w.outcome
+		}
 		return run(ctx, b, r)
+	}
+	planted := at.plain
+	if asked {
+		planted = at.program
 	}
 	if stage, ok := stages[c.Route]; ok {
-		r.Transform = &worker.Transform{Stage: stage, Module: at.program}
+		r.Transform = &worker.Transform{Stage: stage, Module: planted}
 		return run(ctx, b, r)
 	}
-	into := r.DumpDir
 	if r.CompileOnly && c.Route == Backend {
 		// No pass is left to run.
 		if into != "" {
-			if err := write(into, at, nil, hloProto(at.program)); err != nil {
+			if err := write(into, at, nil, hloProto(planted)); err != nil {
 				return worker.Outcome{Status: worker.Infrastructure, Err: err}
 			}
 		}
 		return at.outcome
 	}
 	rest := r
-	rest.Program = at.program
+	rest.Program = planted
 	switch c.Route {
 	case Backend:
 		rest.BackendOnly = true
@@ -192,22 +209,56 @@ func (c *Composite) do(ctx context.Context, b *builds.Build, r worker.Request, r
 	return out
 }
 
-// cutKnown is takeApart, once per program.
-func (c *Composite) cutKnown(ctx context.Context, b *builds.Build, r worker.Request) *cut {
-	h := sha256.New()
-	fmt.Fprintf(h, "%v %q\n", r.DumpAll, b.Env)
-	for _, k := range slices.Sorted(maps.Keys(r.Options)) {
-		fmt.Fprintf(h, "%s=%s\n", k, r.Options[k])
+// untouched runs a request of the real build, where nothing is planted.
+func (c *Composite) untouched(ctx context.Context, b *builds.Build, r worker.Request, fresh bool, run runFunc) worker.Outcome {
+	if c.Kept == nil || r.DumpDir != "" || r.Transform != nil {
+		return run(ctx, b, r)
 	}
-	h.Write(r.Program)
-	key := [sha256.Size]byte(h.Sum(nil))
+	key := digest(b, r, fresh)
+	c.mu.Lock()
+	if c.asked == nil {
+		c.asked = map[[sha256.Size]byte]int{}
+	}
+	c.asked[key]++
+	n := c.asked[key]
+	c.mu.Unlock()
+	return c.Kept.answer(digest(b, r, fresh, n), func() worker.Outcome { return run(ctx, b, r) })
+}
+
+// dumpsPasses reports whether a request wants the dumps of all passes.
+func dumpsPasses(r worker.Request) bool { _, some := r.Options[dumpFilter]; return !some }
+
+// dumpFilter is the option that chooses the passes that are dumped.
+const dumpFilter = "xla_dump_hlo_pass_re"
+
+// stoppable reports whether a build stops behind its passes at a program's
+// wish (triage.Stopped).
+func stoppable(b *builds.Build) bool { return b.Kind == builds.Executable && b.Python == "" }
+
+// cutKnown takes a program apart, once. Programs with and without the stop are
+// the same.
+func (c *Composite) cutKnown(ctx context.Context, b *builds.Build, r worker.Request) *cut {
+	m, err := hlo.UnmarshalModule(r.Program)
+	if err != nil {
+		return &cut{} // not ours to complain about
+	}
+	options := maps.Clone(r.Options)
+	delete(options, dumpFilter) // whoever wants no dumps gets none; the cut needs them
+	whole := worker.Request{Program: r.Program, Format: r.Format, Options: options, Replicas: r.Replicas, DumpAll: r.DumpAll, CompileOnly: true, Timeout: r.Timeout}
+	if stoppable(b) {
+		triage.RemoveStop(m)
+		if whole.Program, err = hlo.MarshalModule(triage.Stopped(m)); err != nil {
+			return &cut{err: err}
+		}
+	}
+	key := digest(b, whole)
 	c.mu.Lock()
 	at := c.known[key]
 	c.mu.Unlock()
 	if at != nil {
 		return at
 	}
-	at = c.takeApart(ctx, b, r)
+	at = c.takeApart(ctx, b, whole)
 	if at.err == nil {
 		c.mu.Lock()
 		if c.known == nil {
@@ -221,43 +272,24 @@ func (c *Composite) cutKnown(ctx context.Context, b *builds.Build, r worker.Requ
 
 // takeApart compiles a program up to code generation and makes the mistake in
 // the module behind the planted step.
-func (c *Composite) takeApart(ctx context.Context, b *builds.Build, r worker.Request) *cut {
-	m, err := hlo.UnmarshalModule(r.Program)
-	if err != nil {
-		return &cut{} // not ours to complain about
-	}
-	options := maps.Clone(r.Options)
-	delete(options, "xla_dump_hlo_pass_re") // whoever wants no dumps gets none; the cut needs them
-	whole := worker.Request{Program: r.Program, Format: r.Format, Options: options, DumpAll: r.DumpAll, CompileOnly: true, Timeout: r.Timeout}
-	stopped := b.Kind == builds.Executable && b.Python == ""
-	asked := bytes.Contains(r.Program, []byte(triage.StopTarget))
-	if stopped && !asked {
-		if whole.Program, err = hlo.MarshalModule(triage.Stopped(m)); err != nil {
-			return &cut{err: err}
-		}
-	}
+func (c *Composite) takeApart(ctx context.Context, b *builds.Build, whole worker.Request) *cut {
 	var at *cut
 	if stage, ok := stages[c.Route]; ok {
 		at = c.look(ctx, b, whole, stage)
 	} else {
 		at = c.find(ctx, b, whole)
 	}
-	if _, ok := stages[c.Route]; !ok && at.err == nil && !whole.DumpAll && len(at.steps) == 0 {
-		// The pass changed nothing: where it ran is seen with a dump of every pass.
-		whole.DumpAll = true
-		at = c.find(ctx, b, whole)
-		at.steps = changes(at.steps)
-	}
-	if at.err != nil {
+	if at.err != nil || !at.fired {
 		return at
 	}
-	if at.fired && stopped && !asked {
+	at.plain = at.program
+	if stoppable(b) {
 		planted, err := hlo.UnmarshalModule(at.program)
 		if err != nil {
 			return &cut{err: err}
 		}
 		triage.RemoveStop(planted)
-		if at.program, err = hlo.MarshalModule(planted); err != nil {
+		if at.plain, err = hlo.MarshalModule(planted); err != nil {
 			return &cut{err: err}
 		}
 	}
@@ -283,28 +315,35 @@ func (c *Composite) look(ctx context.Context, b *builds.Build, r worker.Request,
 	return at
 }
 
-// find compiles and looks for the step.
+// find compiles and looks for the step. Where a pass ran and changed nothing is
+// seen with a dump behind every pass.
 func (c *Composite) find(ctx context.Context, b *builds.Build, r worker.Request) *cut {
-	dir, err := os.MkdirTemp(c.TempDir, "passgate-planted-")
+	whole, err := c.compile(ctx, b, r)
 	if err != nil {
 		return &cut{err: err}
 	}
-	defer os.RemoveAll(dir)
-	r.DumpDir = dir
-	at := &cut{outcome: c.Runner.Do(ctx, b, r)}
-	if at.outcome.Status == worker.Infrastructure {
-		at.err = at.outcome.Err
+	named := func(s step) bool { return s.pass == c.Pass && s.pipeline == c.Pipeline }
+	steps, i := whole.steps, slices.IndexFunc(whole.steps, named)
+	if i < 0 && !r.DumpAll && whole.outcome.Status != worker.Infrastructure {
+		r.DumpAll = true
+		every, err := c.compile(ctx, b, r)
+		if err != nil {
+			return &cut{err: err}
+		}
+		if i = slices.IndexFunc(every.steps, named); i >= 0 {
+			steps = changes(every.steps[:i+1])
+			i = len(steps) - 1
+		}
+	}
+	at := &cut{outcome: whole.outcome, before: whole.before, whole: whole}
+	if whole.outcome.Status == worker.Infrastructure {
+		at.err = whole.outcome.Err
 		return at
 	}
-	steps, before, _, err := read(dir)
-	if err != nil {
-		return &cut{err: err}
-	}
-	i := slices.IndexFunc(steps, func(s step) bool { return s.pass == c.Pass && s.pipeline == c.Pipeline })
 	if i < 0 {
 		return at
 	}
-	at.steps, at.before, at.next = steps[:i+1], before, steps[i].next
+	at.next = steps[i].next
 	m, err := hlo.UnmarshalModule(moduleOf(steps[i].data))
 	if err != nil {
 		return at
@@ -317,7 +356,7 @@ func (c *Composite) find(ctx context.Context, b *builds.Build, r worker.Request)
 		return &cut{err: err}
 	}
 	at.fired = true
-	at.steps = slices.Clone(at.steps)
+	at.steps = slices.Clone(steps[:i+1])
 	at.steps[i].data = hloProto(at.program)
 	return at
 }

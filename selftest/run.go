@@ -83,6 +83,12 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	planted := t.choose(ctx, grounds, cfg.Defects)
 	res.Unproved, res.Refused, res.Undone = t.unproved, t.refused, t.undone
 	res.Timing.ChooseSeconds, res.Timing.ChooseCPUSeconds = cfg.Now().Sub(start).Seconds(), (cfg.CPU() - cpu).Seconds()
+	// The defects of one program follow each other and share what base does.
+	slices.SortStableFunc(planted, func(a, b *Planted) int { return slices.Index(grounds, a.ground) - slices.Index(grounds, b.ground) })
+	left := map[*ground]int{}
+	for _, p := range planted {
+		left[p.ground]++
+	}
 	outcomes := make([]Outcome, len(planted))
 	nulls := t.nullPlaces(grounds, cfg.Null)
 	nullOut := make([]NullOutcome, len(nulls))
@@ -97,6 +103,11 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			done++
+			if g := planted[j.at].ground; left[g] > 1 {
+				left[g]--
+			} else {
+				g.kept.forget() // nobody asks any more
+			}
 			if cfg.Progress != nil {
 				cfg.Progress(done, len(planted), outcomes[j.at])
 			}
@@ -182,6 +193,7 @@ func (t *tester) try(ctx context.Context, p *Planted, i int) Outcome {
 	o := Outcome{Ran: true, Defect: d.String(), Kind: d.Kind.Name, Class: string(d.Kind.Class), Exact: d.Kind.Exact, Case: p.Case.Name, Route: p.Route,
 		Step: gate.PassStep{Pipeline: d.Pipeline, Name: d.Pass}, Names: p.Names, LegalBefore: p.Before, LegalAfter: p.After, Executed: !t.passesOnly(i)}
 	c := NewComposite(t.cfg.Runner, t.cfg.Build, d, p.Route, t.cfg.TempDir)
+	c.Kept = p.ground.kept
 	start := t.cfg.Now()
 	res, err := t.gate(ctx, c, p.Case, i)
 	o.Seconds = t.cfg.Now().Sub(start).Seconds()
