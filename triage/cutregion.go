@@ -84,24 +84,6 @@ const regionSteps = 1 << 24
 // where the limit was too low for the whole, too.
 const wholeRoom = 32
 
-// RegionPairs cuts out what differs between two states of one program: every
-// connected piece that a pass step changed, with the values that it sees when
-// the program runs on args. No pieces: the states are the same data flow.
-func RegionPairs(ctx context.Context, before, after *hlo.Module, args []*eval.Value) ([]Region, error) {
-	j := newRegionJudge(ctx, before, after, eval.Options{Bounds: true}, "")
-	if err := j.mismatch(); err != nil {
-		return nil, err
-	}
-	j.record(args)
-	var out []Region
-	j.walk(j.before.module.Entry, j.after.module.Entry, func(p *pairing, values []map[*hlo.Instruction]*eval.Value) {
-		for _, c := range j.components(p, nil) {
-			out = append(out, j.region(p, c, first(values), nil))
-		}
-	})
-	return out, ctx.Err()
-}
-
 // ValidateRegions judges a pass step by its changed regions: each is evaluated
 // before and after on the values that it sees when the program before the step
 // runs on args, so that bounds don't pile up along the way there. rule is the
@@ -162,7 +144,6 @@ type regionJudge struct {
 	recorded      int64      // steps that they took
 	spent         int64      // steps on regions
 	judged        map[[2]*hlo.Computation]*regionFault
-	seen          map[[2]*hlo.Computation]bool
 }
 
 // regionFault is a region whose results do not meet.
@@ -185,7 +166,7 @@ func newRegionJudge(ctx context.Context, before, after *hlo.Module, o eval.Optio
 	}
 	return &regionJudge{ctx: ctx, before: flatten(before), after: flatten(after), n: newNumbering(), o: o, whole: whole, rule: rule,
 		step:   RegionStep{Standing: Same},
-		judged: map[[2]*hlo.Computation]*regionFault{}, seen: map[[2]*hlo.Computation]bool{}}
+		judged: map[[2]*hlo.Computation]*regionFault{}}
 }
 
 func (j *regionJudge) mismatch() error {
@@ -341,25 +322,6 @@ func first(values []map[*hlo.Instruction]*eval.Value) map[*hlo.Instruction]*eval
 		return nil
 	}
 	return values[0]
-}
-
-// walk visits a pair of computations and the pairs of bodies below it that
-// differ.
-func (j *regionJudge) walk(before, after *hlo.Computation, visit func(*pairing, []map[*hlo.Instruction]*eval.Value)) {
-	key := [2]*hlo.Computation{before, after}
-	if j.seen[key] || j.n.computation(before) == j.n.computation(after) {
-		return
-	}
-	j.seen[key] = true
-	p := j.n.pair(before, after)
-	visit(p, j.values[before])
-	for _, a := range after.Instructions {
-		if p.of[a] != nil && j.n.of[a] != j.n.of[p.of[a]] && p.aligned(j.n, a) {
-			for _, k := range p.bodies(j.n, a) {
-				j.walk(k[0], k[1], visit)
-			}
-		}
-	}
 }
 
 // judge judges a pair of computations and returns what is wrong, nil for
