@@ -174,7 +174,7 @@ func (k *caseRun) examine(ctx context.Context, c triage.Compiler, m *hlo.Module,
 	if k.run.cfg.Base == k.run.cfg.Head {
 		both[1] = both[0]
 	}
-	known := triage.Evaluations{}
+	known := &triage.Evaluations{}
 	for i := range both {
 		k.judgePasses(ctx, &both[i], sets, own, o, known)
 	}
@@ -197,7 +197,7 @@ func (k *caseRun) compilePasses(ctx context.Context, c triage.Compiler, b *build
 }
 
 // judgePasses validates every pass step of one side.
-func (k *caseRun) judgePasses(ctx context.Context, p *passSide, sets [][]*eval.Value, own int, o eval.Options, known triage.Evaluations) {
+func (k *caseRun) judgePasses(ctx context.Context, p *passSide, sets [][]*eval.Value, own int, o eval.Options, known *triage.Evaluations) {
 	start := k.run.cfg.Now()
 	defer func() { k.run.referenceTime.add(k.run.cfg.Now().Sub(start)) }()
 	if p.trail == nil {
@@ -669,7 +669,7 @@ func (k *caseRun) passStillFails(f *observedFinding, limit int64) triage.Fails {
 		if f.raw == Fixed {
 			first, second = second, first
 		}
-		known := triage.Evaluations{}
+		known := &triage.Evaluations{}
 		guilty := k.compilePasses(ctx, k.run.cfg.Runner, first, p.Module)
 		if guilty.trail != nil {
 			guilty.trail.States = upTo(guilty.trail.States, f.Pass.Name)

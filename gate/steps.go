@@ -58,7 +58,7 @@ func JudgeSteps(ctx context.Context, cfg Config, b *builds.Build, c *fuzz.Case) 
 	p := k.compilePasses(ctx, cfg.Runner, b, c.Module)
 	k.unable = k.ask(ctx, k.passStreams(ctx), &caseReport{})
 	streams, sets := k.passSets()
-	k.judgePasses(ctx, &p, sets, ownOf(streams), passOptions, triage.Evaluations{})
+	k.judgePasses(ctx, &p, sets, ownOf(streams), passOptions, &triage.Evaluations{})
 	out.Build, out.Detail = cmp.Or(p.side.behaviour, Right), p.side.detail
 	out.Counts = counts([2]passSide{p, {}})
 	if p.trail == nil {

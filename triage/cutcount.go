@@ -13,7 +13,7 @@ import (
 // Operations. Nothing is executed on a build.
 func CountPieces(ctx context.Context, m *hlo.Module, args []*eval.Value) (levels [3]PieceTally) {
 	f := flatten(m)
-	values, _ := f.trace(ctx, args, eval.Options{})
+	values, _ := f.trace(ctx, args, eval.Options{}, keptElements)
 	for c, runs := range values {
 		for _, in := range c.Instructions {
 			switch in.Op {

@@ -186,7 +186,7 @@ func (j *regionJudge) mismatch() error {
 // record runs the flat module before the step.
 func (j *regionJudge) record(args []*eval.Value) {
 	if j.n.computation(j.before.module.Entry) != j.n.computation(j.after.module.Entry) { // else nothing will be asked
-		j.values, j.recorded = j.before.trace(j.ctx, args, j.whole)
+		j.values, j.recorded = j.before.trace(j.ctx, args, j.whole, keptElements)
 	}
 }
 
@@ -199,10 +199,10 @@ func kept(k int) bool { return k&(k+1) == 0 && k < 32 }
 // some of its executions, the first and the last among them.
 type flatValues map[*hlo.Computation][]map[*hlo.Instruction]*eval.Value
 
-// trace runs a flat module and keeps what each instruction gave. What the
-// reference cannot evaluate gets made-up values. steps is what all runs took
-// together.
-func (f *flatModule) trace(ctx context.Context, args []*eval.Value, o eval.Options) (values flatValues, steps int64) {
+// trace runs a flat module and keeps what each instruction gave, as long as that
+// is no more than room array elements. What the reference cannot evaluate
+// gets made-up values. steps is what all runs took together.
+func (f *flatModule) trace(ctx context.Context, args []*eval.Value, o eval.Options, room int64) (values flatValues, steps int64) {
 	home := map[*hlo.Instruction]*hlo.Computation{}
 	for _, c := range f.module.Computations {
 		for _, in := range c.Instructions {
@@ -222,6 +222,8 @@ func (f *flatModule) trace(ctx context.Context, args []*eval.Value, o eval.Optio
 		earlier = values
 		values = flatValues{}
 		runs := map[*hlo.Computation]int{}
+		room := room
+		last := map[*hlo.Computation]int64{} // elements kept of the last execution
 		o.Trace = func(in *hlo.Instruction, v *eval.Value) {
 			c := home[in]
 			if !flat[c] {
@@ -235,12 +237,23 @@ func (f *flatModule) trace(ctx context.Context, args []*eval.Value, o eval.Optio
 			case kept(runs[c] - 1): // another execution
 				vs = append(vs, map[*hlo.Instruction]*eval.Value{})
 				runs[c]++
+				last[c] = 0
 			default:
 				vs[n-1] = map[*hlo.Instruction]*eval.Value{}
 				runs[c]++
+				room += last[c]
+				last[c] = 0
+			}
+			values[c] = vs
+			if v.Array != nil { // the arrays of a tuple are those of its elements
+				n := int64(v.Array.Len())
+				if n > room {
+					return
+				}
+				room -= n
+				last[c] += n
 			}
 			vs[len(vs)-1][in] = v
-			values[c] = vs
 		}
 		e := eval.NewEvaluator(ctx, o)
 		_, err := e.RunComputation(f.module.Entry, args)
@@ -459,6 +472,9 @@ func (j *regionJudge) settle(p *pairing, whole map[*hlo.Instruction]bool) *regio
 			}
 			for n, vs := range values {
 				r := j.region(p, c, vs, nil)
+				if r.Made && n > 0 {
+					continue // seen in part
+				}
 				r.tainted = began != nil
 				bad, tally, why := j.compare(&r)
 				if len(bad) > 0 {

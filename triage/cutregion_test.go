@@ -302,3 +302,47 @@ func TestRegionPaths(t *testing.T) {
 		})
 	}
 }
+
+// What is kept of a run is bounded: with no room for all, the values of the first
+// instructions and iterations are kept.
+func TestTraceIsBounded(t *testing.T) {
+	f := flatten(parseText(t, looped("n = f32[4] subtract(sq, v)")))
+	count := func(room int64) (elements int64) {
+		values, _ := f.trace(t.Context(), someArgs(f.module), eval.Options{}, room)
+		for _, runs := range values {
+			for _, r := range runs {
+				for _, v := range r {
+					if v.Array != nil {
+						elements += int64(v.Array.Len())
+					}
+				}
+			}
+		}
+		return elements
+	}
+	all := count(1 << 20)
+	for _, room := range []int64{0, 10, all / 2, all} {
+		if n := count(room); n > room || room == all && n != all || room > 10 && n == 0 {
+			t.Errorf("%d elements kept with room for %d of %d", n, room, all)
+		}
+	}
+}
+
+// Evaluations over the limit are not kept, and made again.
+func TestEvaluationsAreBounded(t *testing.T) {
+	before, after := parseText(t, chaotic(2)), parseText(t, chaotic(2, "mm1 = f32[8] multiply(dd1, ngs)"))
+	trail := &Trail{Before: before, States: []State{{Module: after, Sum: SumOf(after)}}}
+	for elements, shared := range map[int64]int{0: 1, keptElements: 0} {
+		known := &Evaluations{elements: elements}
+		var v *Validation
+		for range 2 {
+			var err error
+			if v, err = trail.ValidateKnown(t.Context(), [][]*eval.Value{someArgs(before)}, eval.Options{Bounds: true}, known, -1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if v.Shared != shared || v.Guilty() == nil || len(known.of) != shared {
+			t.Errorf("with %d elements kept: %d shared, %d kept, guilty %v", elements, v.Shared, len(known.of), v.Guilty())
+		}
+	}
+}

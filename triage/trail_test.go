@@ -201,7 +201,7 @@ func TestValidateKnownSharesEvaluations(t *testing.T) {
 	const text = "HloModule m\nENTRY e {\n  x = s32[2] parameter(0)\n  ROOT r = s32[2] add(x, x)\n}\n"
 	const after = "HloModule m\nENTRY e {\n  y = s32[2] parameter(0)\n  c = s32[2] constant({2, 3})\n  ROOT r = s32[2] multiply(y, c)\n}\n"
 	args := [][]*eval.Value{{eval.FromLiteral(literal(t, "s32[2] {5, 6}"))}}
-	known := triage.Evaluations{}
+	known := &triage.Evaluations{}
 	var shared []int
 	var guilty []int64
 	for range 2 {
@@ -248,7 +248,7 @@ func TestValidationCountsEveryStepOnce(t *testing.T) {
 		m := module(t, tt.after)
 		trail := &triage.Trail{Before: module(t, tt.before), States: []triage.State{{Module: m, Sum: triage.SumOf(m)}}}
 		args := [][]*eval.Value{{eval.FromLiteral(literal(t, "f32[2] {5, 6}"))}}
-		v, err := trail.ValidateKnown(context.Background(), args, eval.Options{Bounds: true, MaxSteps: tt.steps}, triage.Evaluations{}, tt.own)
+		v, err := trail.ValidateKnown(context.Background(), args, eval.Options{Bounds: true, MaxSteps: tt.steps}, &triage.Evaluations{}, tt.own)
 		if err != nil {
 			t.Fatalf("%s: %v", tt.name, err)
 		}
@@ -340,7 +340,7 @@ ENTRY e {
 	}
 	program, called, wrong := text("add(i, c)", "add"), text("call(i), to_apply=one", "add"), text("call(i), to_apply=one", "subtract")
 	args := [][]*eval.Value{{eval.FromLiteral(literal(t, "s32[] 5"))}}
-	known := triage.Evaluations{}
+	known := &triage.Evaluations{}
 	for _, build := range []string{"base", "head"} {
 		trail := &triage.Trail{Before: program, States: []triage.State{{Module: called, Sum: triage.SumOf(called)}, {Module: wrong, Sum: triage.SumOf(wrong)}}}
 		v, err := trail.ValidateKnown(context.Background(), args, eval.Options{Bounds: true}, known, -1)

@@ -122,8 +122,40 @@ func (v *Validation) Guilty() *Step {
 
 // Evaluations remembers what states evaluate to, by digest, so that steps that
 // two builds have in common are evaluated once. It belongs to one list of
-// input sets and one set of options.
-type Evaluations map[Sum][]evaluation
+// input sets and one set of options. The zero value is ready for use.
+//
+// It holds no more than keptElements array elements: what is beyond is evaluated
+// again.
+type Evaluations struct {
+	of       map[Sum][]evaluation
+	elements int64
+}
+
+// keptElements bounds what Evaluations hold, and what is kept of one run of a
+// program for its regions (see trace): an element takes 8 bytes, with bounds up
+// to 26, so that either is less than 1 GiB.
+const keptElements = 1 << 25
+
+// keep remembers what a state evaluates to; fresh says that the values are new,
+// not those of another state.
+func (e *Evaluations) keep(s Sum, v []evaluation, fresh bool) {
+	if fresh {
+		for _, x := range v {
+			if x.value != nil {
+				for _, a := range leaves(x.value) {
+					e.elements += int64(a.Len())
+				}
+			}
+		}
+	}
+	if e.elements > keptElements {
+		return
+	}
+	if e.of == nil {
+		e.of = map[Sum][]evaluation{}
+	}
+	e.of[s] = v
+}
 
 type evaluation struct {
 	value *eval.Value
@@ -139,14 +171,14 @@ type evaluation struct {
 //
 // The error is ctx's, or says that the inputs don't fit the program.
 func (t *Trail) Validate(ctx context.Context, inputs [][]*eval.Value, o eval.Options) (*Validation, error) {
-	return t.ValidateKnown(ctx, inputs, o, Evaluations{}, -1)
+	return t.ValidateKnown(ctx, inputs, o, &Evaluations{}, -1)
 }
 
 // ValidateKnown is Validate with evaluations that are used and added to. The
 // input set number own, chosen by the program's author, gets the interpreter's
 // default step limit for the program and trailSteps for all states after it, and
 // not o's; -1 is none.
-func (t *Trail) ValidateKnown(ctx context.Context, inputs [][]*eval.Value, o eval.Options, known Evaluations, own int) (*Validation, error) {
+func (t *Trail) ValidateKnown(ctx context.Context, inputs [][]*eval.Value, o eval.Options, known *Evaluations, own int) (*Validation, error) {
 	v := &Validation{Sets: make([]SetTally, len(inputs)), ownRoom: eval.DefaultMaxSteps, regionRoom: trailSteps}
 	original := v.evaluate(ctx, t.Before, inputs, o, own)
 	v.ownRoom = trailSteps
@@ -173,7 +205,7 @@ func (t *Trail) ValidateKnown(ctx context.Context, inputs [][]*eval.Value, o eva
 			v.Steps = append(v.Steps, step)
 			continue
 		}
-		after, seen := known[s.Sum]
+		after, seen := known.of[s.Sum]
 		if !seen && gap == "" && v.dear > dearSteps && sameFlow(t.module(i), s.Module) {
 			after, seen = slices.Clone(before), true // what it means is known; before goes on
 		}
@@ -185,7 +217,7 @@ func (t *Trail) ValidateKnown(ctx context.Context, inputs [][]*eval.Value, o eva
 		if ctx.Err() != nil {
 			return v, ctx.Err()
 		}
-		known[s.Sum] = after
+		known.keep(s.Sum, after, !seen)
 		evaluated := false
 		var trouble error
 		step.Rule = ruleFor(s.Key, s.Module)
