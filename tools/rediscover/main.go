@@ -12,6 +12,8 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,6 +25,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -45,6 +48,8 @@ type result struct {
 	Cases []struct {
 		ID string `json:"id"`
 	} `json:"cases"`
+	// progress is when so many programs had been explored, in order.
+	progress []mark
 	Findings []struct {
 		Case         string `json:"case"`
 		Class        string `json:"class"`
@@ -57,6 +62,23 @@ type result struct {
 	Exploration *struct {
 		Programs int `json:"programs"`
 	} `json:"exploration"`
+}
+
+// mark is a line of progress of a search.
+type mark struct {
+	programs int
+	after    time.Duration
+}
+
+// after is when the program that a finding's case is named for had been
+// explored; 0 where nothing says so.
+func (r *result) after(name string) time.Duration {
+	at := strings.LastIndexByte(name, '-')
+	n, err := strconv.Atoi(name[at+1:])
+	if i := slices.IndexFunc(r.progress, func(m mark) bool { return m.programs > n }); err == nil && i >= 0 {
+		return r.progress[i].after
+	}
+	return 0
 }
 
 func run(ctx context.Context, args []string, w io.Writer) error {
@@ -131,7 +153,7 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 			if f.Pass != nil {
 				name = f.Pass.Name
 			}
-			fmt.Fprintf(w, "  %s: %s, %s of %s, %d instructions\n", strings.Join(like, ", "), f.Case, f.Class, name, f.Instructions)
+			fmt.Fprintf(w, "  %s: %s, %s of %s, %d instructions, after %s\n", strings.Join(like, ", "), f.Case, f.Class, name, f.Instructions, found.after(f.Case).Round(time.Second))
 			roots[like[0]] = true
 		}
 		fmt.Fprintf(w, "  %d more that no case is like\n", len(other))
@@ -140,12 +162,29 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 	return nil
 }
 
-// judge runs a command of passgate and reads its result.
+// judge runs a command of passgate and reads its result and its progress.
 func judge(ctx context.Context, passgate, dir string, args ...string) (r result, err error) {
-	text, err := exec.CommandContext(ctx, passgate, append(args, "--out", dir)...).CombinedOutput()
+	cmd := exec.CommandContext(ctx, passgate, append(args, "--out", dir)...)
+	var text bytes.Buffer
+	cmd.Stdout = &text
+	progress, err := cmd.StderrPipe()
+	if err != nil {
+		return r, err
+	}
+	start := time.Now()
+	if err := cmd.Start(); err != nil {
+		return r, err
+	}
+	for lines := bufio.NewScanner(progress); lines.Scan(); {
+		fmt.Fprintln(&text, lines.Text())
+		var programs int
+		if _, err := fmt.Sscanf(lines.Text(), "%d programs,", &programs); err == nil {
+			r.progress = append(r.progress, mark{programs, time.Since(start)})
+		}
+	}
 	var exit *exec.ExitError
-	if err != nil && !(errors.As(err, &exit) && exit.ExitCode() == 1) { // 1: something blocks
-		return r, fmt.Errorf("passgate %s: %w: %s", strings.Join(args, " "), err, text)
+	if err := cmd.Wait(); err != nil && !(errors.As(err, &exit) && exit.ExitCode() == 1) { // 1: something blocks
+		return r, fmt.Errorf("passgate %s: %w: %s", strings.Join(args, " "), err, text.String())
 	}
 	data, err := os.ReadFile(filepath.Join(dir, "result.json"))
 	if err != nil {
