@@ -186,6 +186,9 @@ func (s *Sum) Result() Scalar {
 	switch {
 	case s.t.IsComplex():
 		r.Re, r.Im = s.re.result(s.n, realType(s.t)), s.im.result(s.n, realType(s.t))
+		if s.n.Bounds && s.re.products {
+			r.Re, r.Im = timesOne(r.Re, r.Im)
+		}
 		return r
 	case s.t.IsFloat():
 		r.Re = s.re.result(s.n, floatTypes[s.t])
@@ -202,6 +205,21 @@ func (s *Sum) Result() Scalar {
 		r.Contest |= SignedOverflow
 	}
 	return r
+}
+
+// timesOne are the parts of a sum of complex products that a library may multiply
+// by a factor of 1+0i, as Eigen's products do (alpha of general_matrix_matrix_product
+// in Eigen/src/Core/products/GeneralMatrixMatrix.h, called by
+// xla/backends/cpu/runtime/dot_lib.h): an infinite or NaN part makes the other one NaN.
+func timesOne(re, im Num) (Num, Num) {
+	r, i := re, im
+	if !im.plain() {
+		r = union(re, Num{C: nan})
+	}
+	if !re.plain() {
+		i = union(im, Num{C: nan})
+	}
+	return r, i
 }
 
 func (s *floatSum) add(n *Numerics, f *floatType, x Num) {

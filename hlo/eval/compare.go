@@ -108,8 +108,13 @@ func order(x, y Num, e float64) (s float64, certain bool) {
 	return 0, false
 }
 
-// totalKey orders values by sign and bit pattern.
-func totalKey(x float64) int64 {
+// totalKey orders values by sign and bit pattern. The NaN of a fnuz type has the
+// pattern of a negative zero, and there it stands, below zero
+// (xla/hlo/transforms/expanders/comparison_expander.cc compares the patterns).
+func (f *floatType) totalKey(x float64) int64 {
+	if x != x && f.Signed && !f.NegZero {
+		return -1
+	}
 	b := int64(math.Float64bits(x))
 	if b < 0 {
 		b ^= math.MaxInt64
@@ -124,7 +129,7 @@ func (f *floatType) point(x Num) bool {
 
 func (n *Numerics) compareTotal(f *floatType, direction string, x, y Num) (yes, no bool) {
 	if !n.Bounds || f.point(x) && f.point(y) {
-		yes = intCompare(direction, hlo.S64, totalKey(x.C), totalKey(y.C))
+		yes = intCompare(direction, hlo.S64, f.totalKey(x.C), f.totalKey(y.C))
 		return yes, !yes
 	}
 	if x.class()&specials == 0 && y.class()&specials == 0 {

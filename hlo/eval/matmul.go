@@ -30,6 +30,13 @@ func (n *Numerics) MatMul(out hlo.PrimitiveType, x, y *Array, batch, rows, cols,
 		left := interleave(xr, xi)
 		r.Re = n.matPlane(f, fx, fy, left, interleave(yr, yi.negated()), m)
 		r.Im = n.matPlane(f, fx, fy, left, interleave(yi, yr), m)
+		if n.Bounds && (r.Re.anySpecial() || r.Im.anySpecial()) {
+			for i := range r.Len() {
+				re, im := timesOne(r.Re.at(i), r.Im.at(i))
+				r.Re.set(i, re)
+				r.Im.set(i, im)
+			}
+		}
 	case out.IsFloat():
 		r.Re = n.matPlane(floatTypes[out], floatOf(x.Type), floatOf(y.Type), x.reals(), y.reals(), m)
 	default:

@@ -647,6 +647,12 @@ ENTRY e {
   ROOT r = u8[1,4] bitcast-convert(x)
 }`, args: []string{"u32[1] {67305985}"}, want: "u8[1,4] {{1, 2, 3, 4}}"},
 
+	{name: "total order of a type whose NaN is the pattern of -0", text: `ENTRY e {
+  x = f8e5m2fnuz[4] parameter(0)
+  y = f8e5m2fnuz[4] parameter(1)
+  ROOT r = pred[4] compare(x, y), direction=LT, type=TOTALORDER
+}`, args: []string{"f8e5m2fnuz[4] {nan, nan, -1, nan}", "f8e5m2fnuz[4] {0, -1, nan, nan}"}, want: "pred[4] {true, false, true, false}"},
+
 	// Dynamic dimensions.
 	{name: "dynamic sizes", text: addS32 + `ENTRY e {
   x = s32[4] parameter(0)
@@ -782,5 +788,31 @@ func TestPadding(t *testing.T) {
 				t.Errorf("%s, want %s", g, c.want)
 			}
 		})
+	}
+}
+
+// TestTimesOne: an infinite part of a sum of complex products may make the other
+// one NaN, and nothing else.
+func TestTimesOne(t *testing.T) {
+	m := parseModule(t, `ENTRY e {
+  x = c64[1] parameter(0)
+  y = c64[1] parameter(1)
+  ROOT r = c64[] dot(x, y), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+}`)
+	for _, c := range []struct {
+		y, got string
+		want   Verdict
+	}{
+		{"(3e38, 2)", "(inf, 4)", In}, {"(3e38, 2)", "(inf, nan)", In}, {"(3e38, 2)", "(inf, 5)", Out}, {"(3e38, 2)", "(nan, 4)", Out},
+		{"(3, 2)", "(6, 4)", In}, {"(3, 2)", "(6, nan)", Out},
+	} {
+		v, err := Run(t.Context(), m, parseValues(t, "c64[1] {(2, 0)}", "c64[1] {"+c.y+"}"), Options{Bounds: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := parseValues(t, "c64[] "+c.got)[0].Array.At(0)
+		if verdict := v.Array.Legal(0, got); verdict != c.want {
+			t.Errorf("%s for 2*%s: %v, want %v", c.got, c.y, verdict, c.want)
+		}
 	}
 }

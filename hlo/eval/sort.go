@@ -240,9 +240,9 @@ func compareElements(n *Numerics, a *Array, reverse, total bool) func(i, j int) 
 		case a.I != nil && a.Undecided == nil && a.Type != hlo.U64:
 			return func(i, j int) answer { return answer{yes: reverse && a.I[i] > a.I[j] || !reverse && a.I[i] < a.I[j]} }
 		case a.Type.IsFloat() && total && n.points(a):
-			keys := make([]int64, len(a.Re.C))
+			keys, f := make([]int64, len(a.Re.C)), floatTypes[a.Type]
 			for i, x := range a.Re.C {
-				keys[i] = totalKey(x)
+				keys[i] = f.totalKey(x)
 			}
 			return func(i, j int) answer {
 				return answer{yes: reverse && keys[i] > keys[j] || !reverse && keys[i] < keys[j]}
