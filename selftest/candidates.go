@@ -166,17 +166,25 @@ func (g *ground) stages(ctx context.Context, t *tester, program []byte) {
 	}
 }
 
-// routes are the ways to go on from a state, the most faithful first.
-func (t *tester) routes(g *ground, state int) []Route {
+// copyPass makes the copies without which code would overwrite values that are
+// still wanted, the program's inputs among them.
+const copyPass = "copy-insertion"
+
+// routes are the ways to go on from a state, the most faithful first; there may
+// be none. Code is not generated for a module that still lacks its copies.
+func (t *tester) routes(g *ground, state int) (out []Route) {
 	switch key := g.trail.States[state].Key; {
 	case key.Pass == transformPass:
 		return []Route{Route(key.Pipeline)}
 	case state < g.layout:
 		return []Route{Again}
 	case t.cfg.Build.Kind == builds.Executable && t.cfg.Resumes:
-		return []Route{Resume, Backend}
+		out = append(out, Resume)
 	}
-	return []Route{Backend}
+	if !t.executes() || !slices.ContainsFunc(g.trail.States[state+1:], func(s triage.State) bool { return s.Key.Pass == copyPass }) {
+		out = append(out, Backend)
+	}
+	return out
 }
 
 // comparisonFlags are those of the gate's comparison stream (DESIGN section 4).

@@ -12,7 +12,7 @@
 // How the build goes on is the defect's Route. Before layout assignment the
 // wrong module goes through the whole pipeline again. Behind it a build that
 // can starts behind the step; other executable builds generate code for the
-// module as it is. The build's own transform hook puts mistakes into the
+// module as it is, if no copies are still to be inserted. The build's own transform hook puts mistakes into the
 // running pipeline, before or after its scheduler. Compile-only builds take
 // programs from the start only: behind layout assignment, and where the hook
 // is not the place, the dumped state is replaced by the wrong one and no pass

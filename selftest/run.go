@@ -254,19 +254,25 @@ type nullPlace struct {
 	state int
 }
 
+// nullPlaces are n places, or as many as there are: the programs in turn, each
+// with another of its steps every time.
 func (t *tester) nullPlaces(grounds []*ground, n int) []nullPlace {
+	places := make([][]nullPlace, len(grounds))
+	most := 0
+	for k, g := range grounds {
+		for i := range g.trail.States {
+			if g.first(i) && len(t.routes(g, i)) > 0 {
+				places[k] = append(places[k], nullPlace{g, i})
+			}
+		}
+		most = max(most, len(places[k]))
+	}
 	var out []nullPlace
-	for i := range n {
-		if len(grounds) == 0 {
-			break
-		}
-		g := grounds[i%len(grounds)]
-		if len(g.trail.States) == 0 {
-			continue
-		}
-		state := (i/len(grounds)*7 + i) % len(g.trail.States)
-		if g.first(state) {
-			out = append(out, nullPlace{g, state})
+	for round := range most {
+		for k, all := range places {
+			if round < len(all) && len(out) < n {
+				out = append(out, all[(round+k)%len(all)])
+			}
 		}
 	}
 	return out

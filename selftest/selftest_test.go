@@ -192,6 +192,32 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// updated shares memory with an input until copies are inserted.
+const updated = `-- module.hlo --
+HloModule p
+ENTRY e {
+  x = s16[5] parameter(0)
+  y = s16[4] parameter(1)
+  k = s32[] parameter(2)
+  u = s16[5] dynamic-update-slice(x, y, k)
+  ROOT s = s16[4] slice(u), slice={[1:5]}
+}
+`
+
+// Where a build is taken apart and nothing is planted, nothing is wrong, at
+// whatever step.
+func TestNothingPlanted(t *testing.T) {
+	pool, b := realBuild(t, "xla-2026-06")
+	res, err := selftest.Run(t.Context(), selftest.Config{Build: b, Runner: pool, Cases: []*fuzz.Case{readCase(t, updated)}, Defects: 1, Null: 20, Seed: 1, Workers: 2,
+		Now: time.Now, CPU: func() time.Duration { return 0 }, TempDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.Null.Runs == 0 || res.Null.Blocks != 0 || len(res.Null.Alarms) != 0 {
+		t.Errorf("%d runs, %d blocks, %v", res.Null.Runs, res.Null.Blocks, res.Null.Alarms)
+	}
+}
+
 // rarely is wrong where an operand is NaN, which four elements of the executed
 // streams are not likely to be.
 const rarely = `-- module.hlo --
