@@ -50,10 +50,13 @@ type Result struct {
 	Exploration *ExplorationResult `json:"exploration,omitempty"`
 	// Missing are the shards of a merged result of which there is none, or not
 	// all: in words, by name.
-	Missing    []string     `json:"missing,omitempty"`
-	Cases      []CaseResult `json:"cases"`
-	Findings   []Finding    `json:"findings"`
-	Statistics Statistics   `json:"statistics"`
+	Missing []string     `json:"missing,omitempty"`
+	Cases   []CaseResult `json:"cases"`
+	// Stored gives the cases, in order, where they are too many to hold; Cases is
+	// nil then. Whoever renders a result reads them with EachCase.
+	Stored     func(do func(*CaseResult) error) error `json:"-"`
+	Findings   []Finding                              `json:"findings"`
+	Statistics Statistics                             `json:"statistics"`
 	// Policy is what the policy file did; nil without one.
 	Policy *PolicyResult `json:"policy,omitempty"`
 	// Part is what Merge needs of a shard's result; nil in others.

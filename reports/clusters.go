@@ -2,7 +2,6 @@ package reports
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/passgate/passgate/gate"
@@ -28,6 +27,7 @@ func Clusters(found []gate.Finding) []Cluster {
 
 func clustersOf(found []*gate.Finding) []Cluster {
 	at := map[string]int{}
+	seen := map[[2]string]bool{} // cluster and case
 	var out []Cluster
 	for _, f := range found {
 		id := f.Cluster
@@ -42,7 +42,8 @@ func clustersOf(found []*gate.Finding) []Cluster {
 		}
 		c := &out[i]
 		c.Findings = append(c.Findings, f)
-		if !slices.Contains(c.Cases, f.Case) {
+		if k := [2]string{id, f.Case}; !seen[k] {
+			seen[k] = true
 			c.Cases = append(c.Cases, f.Case)
 		}
 	}
@@ -60,6 +61,7 @@ func leaders(found []*gate.Finding) ([]*gate.Finding, map[string][]string) {
 	first := map[kind]*gate.Finding{}
 	var out []*gate.Finding
 	also := map[string][]string{}
+	seen := map[[2]string]bool{} // leader and case
 	for _, f := range found {
 		k := kind{f.Cluster, f.Status, f.Blocking}
 		l := first[k]
@@ -68,7 +70,8 @@ func leaders(found []*gate.Finding) ([]*gate.Finding, map[string][]string) {
 			out = append(out, f)
 			continue
 		}
-		if f.Case != l.Case && !slices.Contains(also[l.ID], f.Case) {
+		if in := [2]string{l.ID, f.Case}; f.Case != l.Case && !seen[in] {
+			seen[in] = true
 			also[l.ID] = append(also[l.ID], f.Case)
 		}
 	}

@@ -1,8 +1,6 @@
 package reports
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -31,15 +29,6 @@ var (
 	commentLimits = limits{bytes: 54_000, program: 3_000, rows: 12, details: 10}
 	summaryLimits = limits{bytes: 900_000, program: 8_000, rows: 100, details: 50, all: true}
 )
-
-func renderJSON(r *gate.Result) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	err := enc.Encode(r)
-	return b.Bytes(), err
-}
 
 var verdictWords = map[gate.Verdict]string{
 	gate.Pass:         "pass",

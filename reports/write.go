@@ -1,6 +1,7 @@
 package reports
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -22,12 +23,30 @@ func Write(dir string, of *gate.Result) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
+	var all []rendering
+	var written []*replacement
+	defer func() {
+		for _, f := range written {
+			f.discard()
+		}
+	}()
 	for _, f := range files {
-		data, err := f.render(r)
+		to, err := newReplacement(filepath.Join(dir, f.name))
+		if err != nil {
+			return err
+		}
+		written = append(written, to)
+		k, err := f.begin(to, r)
 		if err != nil {
 			return fmt.Errorf("%s: %w", f.name, err)
 		}
-		if err := replace(filepath.Join(dir, f.name), data); err != nil {
+		all = append(all, k)
+	}
+	if err := run(r, all...); err != nil {
+		return err
+	}
+	for _, f := range written {
+		if err := f.commit(); err != nil {
 			return err
 		}
 	}
@@ -47,8 +66,9 @@ func Write(dir string, of *gate.Result) error {
 	if err := os.MkdirAll(root, 0o755); err != nil {
 		return err
 	}
-	for _, f := range r.Findings {
-		if err := writeFinding(filepath.Join(root, f.ID), r, &f); err != nil {
+	for i := range r.Findings {
+		f := &r.Findings[i]
+		if err := writeFinding(filepath.Join(root, f.ID), r, f); err != nil {
 			return err
 		}
 	}
@@ -151,20 +171,48 @@ func shellQuote(s string) string {
 
 // replace writes a file so that readers see the old or the new one.
 func replace(name string, data []byte) error {
-	tmp, err := os.CreateTemp(filepath.Dir(name), ".passgate-*")
+	f, err := newReplacement(name)
 	if err != nil {
 		return err
 	}
-	defer os.Remove(tmp.Name())
-	_, err = tmp.Write(data)
-	if err == nil {
-		err = tmp.Chmod(0o644)
+	defer f.discard()
+	if _, err := f.Write(data); err != nil {
+		return err
 	}
-	if cerr := tmp.Close(); err == nil {
+	return f.commit()
+}
+
+// replacement is a file that is not there under its name before it is whole.
+type replacement struct {
+	*bufio.Writer
+	file *os.File
+	name string
+}
+
+func newReplacement(name string) (*replacement, error) {
+	tmp, err := os.CreateTemp(filepath.Dir(name), ".passgate-*")
+	if err != nil {
+		return nil, err
+	}
+	return &replacement{bufio.NewWriter(tmp), tmp, name}, nil
+}
+
+func (f *replacement) commit() error {
+	err := f.Flush()
+	if err == nil {
+		err = f.file.Chmod(0o644)
+	}
+	if cerr := f.file.Close(); err == nil {
 		err = cerr
 	}
 	if err != nil {
 		return err
 	}
-	return os.Rename(tmp.Name(), name)
+	return os.Rename(f.file.Name(), f.name)
+}
+
+// discard removes what was not committed.
+func (f *replacement) discard() {
+	f.file.Close()
+	os.Remove(f.file.Name())
 }

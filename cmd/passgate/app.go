@@ -232,14 +232,19 @@ func isBadInput(err error) bool {
 // readFile reads an input file; errors are usage errors.
 func readFile(name string) ([]byte, error) {
 	data, err := os.ReadFile(name)
-	var path *fs.PathError
-	if errors.As(err, &path) {
-		return nil, usagef("%s: %v", name, path.Err)
-	}
 	if err != nil {
-		return nil, &usageError{err}
+		return nil, fileError(name, err)
 	}
 	return data, nil
+}
+
+// fileError is the error of a file that the user named.
+func fileError(name string, err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return usagef("%s: %v", name, path.Err)
+	}
+	return &usageError{err}
 }
 
 // line is one object of --json output: file or case, outcome, detail.

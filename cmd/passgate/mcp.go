@@ -3,8 +3,6 @@ package main
 import (
 	"errors"
 	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"runtime/debug"
 
@@ -35,14 +33,10 @@ func (c *mcpCmd) Run(a *app) error {
 	cfg := mcp.Config{Seed: c.Seed, Version: version()}
 	cfg.Result = func() (*gate.Result, error) {
 		name := filepath.Join(c.Out, "result.json")
-		data, err := os.ReadFile(name)
-		if errors.Is(err, fs.ErrNotExist) {
+		if !exists(name) {
 			return &gate.Result{Schema: gate.Schema, Verdict: gate.Inconclusive, Reasons: []string{"no check has written " + name}}, nil
 		}
-		if err != nil {
-			return nil, err
-		}
-		return readResult(name, data)
+		return readResult(name, nil)
 	}
 	if c.Base != "" {
 		g, stop, err := a.gateOf(c.runFlags, c.passesFlags, c.Base, c.Head, c.Probes)

@@ -1,8 +1,7 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -47,7 +46,7 @@ func (c *reportCmd) Run(a *app) error {
 			a.code = res.Verdict.ExitCode()
 		}
 	} else {
-		res, err = loadResult(c.In)
+		res, err = openResult(c.In)
 	}
 	if err != nil {
 		return err
@@ -60,12 +59,7 @@ func (c *reportCmd) Run(a *app) error {
 	}
 	switch {
 	case c.Format != "":
-		out, err := reports.Render(reports.Format(c.Format), res)
-		if err != nil {
-			return err
-		}
-		_, err = a.stdout.Write(out)
-		return err
+		return reports.RenderTo(a.stdout, reports.Format(c.Format), res)
 	case c.Merge:
 		a.printResult(a.stdout, res, c.Out)
 	}
@@ -75,28 +69,52 @@ func (c *reportCmd) Run(a *app) error {
 // loadResult reads a result.json and, where its directory has them, the cases
 // of its findings.
 func loadResult(name string) (*gate.Result, error) {
-	data, err := readFile(name)
+	res, err := readResult(name, nil)
 	if err != nil {
 		return nil, err
 	}
-	res, err := readResult(name, data)
+	return res, readFiles(name, res)
+}
+
+// openResult is loadResult without holding the cases: they are read again when
+// they are wanted.
+func openResult(name string) (*gate.Result, error) {
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+		return loadResult(name) // a pipe can be read once
+	}
+	count := 0
+	res, err := readResult(name, func(*gate.CaseResult) error { count++; return nil })
 	if err != nil {
 		return nil, err
 	}
+	res.Stored = func(do func(*gate.CaseResult) error) error {
+		again := 0
+		_, err := readResult(name, func(c *gate.CaseResult) error { again++; return do(c) })
+		if err == nil && again != count {
+			err = fmt.Errorf("%s has changed: %d cases, then %d", name, count, again)
+		}
+		return err
+	}
+	return res, readFiles(name, res)
+}
+
+// readFiles reads the cases of the findings of a result.
+func readFiles(name string, res *gate.Result) error {
 	res.Dir = filepath.Dir(name)
 	for i := range res.Findings {
 		f := &res.Findings[i]
 		if !filepath.IsLocal(f.ID) || filepath.Base(f.ID) != f.ID {
-			return nil, usagef("%s: finding %q: want a plain name", name, f.ID)
+			return usagef("%s: finding %q: want a plain name", name, f.ID)
 		}
 		dir := filepath.Join(filepath.Dir(name), "findings", f.ID)
 		for file, to := range map[string]*[]byte{"case": &f.CaseFile, "minimal.case": &f.MinimalFile} {
+			var err error
 			if *to, err = os.ReadFile(filepath.Join(dir, file)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return nil, usagef("%v", err)
+				return usagef("%v", err)
 			}
 		}
 	}
-	return res, nil
+	return nil
 }
 
 // cutError is a file that ends too early.
@@ -105,22 +123,47 @@ type cutError struct{ err error }
 func (e *cutError) Error() string { return e.err.Error() }
 func (e *cutError) Unwrap() error { return e.err }
 
-// readResult reads result.json. What a newer version adds is ignored.
-func readResult(name string, data []byte) (*gate.Result, error) {
-	bad := func(offset int64, format string, args ...any) error {
-		before := data[:min(int(offset), len(data))]
-		lineStart := bytes.LastIndexByte(before, '\n') + 1
-		return &hlo.SyntaxError{File: name, Line: 1 + bytes.Count(before, []byte("\n")), Column: max(1, len(before)-lineStart), Msg: fmt.Sprintf(format, args...)}
+// readResult reads a result.json: see gate.ReadResult.
+func readResult(name string, each func(*gate.CaseResult) error) (*gate.Result, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fileError(name, err)
 	}
-	var res gate.Result
-	dec := json.NewDecoder(bytes.NewReader(data))
-	if err := dec.Decode(&res); errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-		return nil, &cutError{bad(int64(len(data)), "the file ends too early; want a result.json of passgate")}
-	} else if err != nil {
-		return nil, bad(dec.InputOffset(), "%v; want a result.json of passgate", err)
+	defer f.Close()
+	res, err := gate.ReadResult(f, each)
+	var bad *gate.ResultError
+	var path *fs.PathError
+	switch {
+	case errors.As(err, &bad):
+		err := error(&hlo.SyntaxError{File: name, Line: 1, Column: 1, Msg: bad.Reason})
+		if again, oerr := os.Open(name); oerr == nil {
+			defer again.Close()
+			err = place(name, again, bad)
+		}
+		if bad.Cut {
+			return nil, &cutError{err}
+		}
+		return nil, err
+	case errors.As(err, &path):
+		return nil, fileError(name, err)
 	}
-	if res.Schema != gate.Schema {
-		return nil, bad(0, "schema is %q, want %q", res.Schema, gate.Schema)
+	return res, err
+}
+
+// place is bad with its line and column in text.
+func place(name string, text io.Reader, bad *gate.ResultError) error {
+	out := &hlo.SyntaxError{File: name, Line: 1, Column: 1, Msg: bad.Reason}
+	r := bufio.NewReader(io.LimitReader(text, bad.Offset))
+	for column := 0; ; {
+		c, err := r.ReadByte()
+		if err != nil {
+			out.Column = max(1, column)
+			return out
+		}
+		column++
+		if c == '\n' {
+			out.Line++
+			column = 0
+		}
 	}
-	return &res, nil
 }
