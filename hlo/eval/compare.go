@@ -108,13 +108,8 @@ func order(x, y Num, e float64) (s float64, certain bool) {
 	return 0, false
 }
 
-// totalKey orders values by sign and bit pattern. The NaN of a fnuz type has the
-// pattern of a negative zero, and there it stands, below zero
-// (xla/hlo/transforms/expanders/comparison_expander.cc compares the patterns).
-func (f *floatType) totalKey(x float64) int64 {
-	if x != x && f.Signed && !f.NegZero {
-		return -1
-	}
+// totalKey orders values by sign and bit pattern.
+func totalKey(x float64) int64 {
 	b := int64(math.Float64bits(x))
 	if b < 0 {
 		b ^= math.MaxInt64
@@ -122,14 +117,24 @@ func (f *floatType) totalKey(x float64) int64 {
 	return b
 }
 
+// unplaced says whether x is the NaN of a fnuz type, whose place in the total order
+// is the implementation's choice: its pattern is that of a negative zero, and it
+// stands there where patterns are compared, but below everything where a compiler
+// goes through a wider type (expand_via_upcast in
+// xla/hlo/transforms/expanders/comparison_expander.cc).
+func (f *floatType) unplaced(x Num) bool { return x.C != x.C && f.Signed && !f.NegZero }
+
 // point says whether a value has one place in the total order.
 func (f *floatType) point(x Num) bool {
 	return x.E == 0 && x.K&specials == 0 && (x.K&AnyZeroSign == 0 || x.C != 0 || !f.NegZero)
 }
 
 func (n *Numerics) compareTotal(f *floatType, direction string, x, y Num) (yes, no bool) {
+	if f.unplaced(x) != f.unplaced(y) {
+		return true, true
+	}
 	if !n.Bounds || f.point(x) && f.point(y) {
-		yes = intCompare(direction, hlo.S64, f.totalKey(x.C), f.totalKey(y.C))
+		yes = intCompare(direction, hlo.S64, totalKey(x.C), totalKey(y.C))
 		return yes, !yes
 	}
 	if x.class()&specials == 0 && y.class()&specials == 0 {

@@ -240,9 +240,9 @@ func compareElements(n *Numerics, a *Array, reverse, total bool) func(i, j int) 
 		case a.I != nil && a.Undecided == nil && a.Type != hlo.U64:
 			return func(i, j int) answer { return answer{yes: reverse && a.I[i] > a.I[j] || !reverse && a.I[i] < a.I[j]} }
 		case a.Type.IsFloat() && total && n.points(a):
-			keys, f := make([]int64, len(a.Re.C)), floatTypes[a.Type]
+			keys := make([]int64, len(a.Re.C))
 			for i, x := range a.Re.C {
-				keys[i] = f.totalKey(x)
+				keys[i] = totalKey(x)
 			}
 			return func(i, j int) answer {
 				return answer{yes: reverse && keys[i] > keys[j] || !reverse && keys[i] < keys[j]}
@@ -266,7 +266,7 @@ func compareElements(n *Numerics, a *Array, reverse, total bool) func(i, j int) 
 // Numerics.compare.
 func (n *Numerics) points(a *Array) bool {
 	f := floatTypes[a.Type]
-	return !n.Bounds || !a.Re.any(func(x Num) bool { return !f.point(x) })
+	return !a.Re.any(func(x Num) bool { return f.unplaced(x) || n.Bounds && !f.point(x) })
 }
 
 func (n *Numerics) numbers(a *Array) bool {
