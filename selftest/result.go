@@ -128,7 +128,9 @@ type Result struct {
 	ReportsPerDefect float64 `json:"reports_per_defect"`
 	MedianSeconds    float64 `json:"median_seconds"`
 	Null             Null    `json:"null"`
-	// Complete says that as many defects ran as were asked for.
+	// Variants is nil if no cells of it were asked for.
+	Variants *Variants `json:"variants,omitempty"`
+	// Complete says that as many defects and cells ran as were asked for.
 	Complete bool `json:"complete"`
 	// Failed says that the gate missed too much or blocked where nothing was
 	// planted. Trusted is not that, with enough defects of every class and enough
@@ -163,7 +165,7 @@ const (
 	enoughOfClass = 3
 )
 
-func (r *Result) sum(asked int) {
+func (r *Result) sum(asked int, cells int64) {
 	var hits, exact, exactHits, step, instruction, reports int
 	byClass := map[string][2]int{}
 	var sizes, seconds []float64
@@ -200,7 +202,7 @@ func (r *Result) sum(asked int) {
 	if hits > 0 {
 		r.ReportsPerDefect = float64(reports) / float64(hits)
 	}
-	r.Complete = len(r.Defects) >= asked
+	r.Complete = len(r.Defects) >= asked && (r.Variants == nil || r.Variants.Cells >= cells)
 	r.trust()
 }
 
@@ -215,6 +217,9 @@ func (r *Result) trust() {
 	}
 	if r.Null.Blocks > 0 {
 		why("%d false blocks with nothing planted", r.Null.Blocks)
+	}
+	if v := r.Variants; v != nil && v.Alarms > 0 {
+		why("%d false alarms in %d cells of legal variants of the build", v.Alarms, v.Cells)
 	}
 	r.Failed = len(r.Why) > 0
 	if n := len(r.Defects); n < enoughDefects {

@@ -35,10 +35,12 @@ func TestTrust(t *testing.T) {
 			}
 		}, true, false},
 		{"a false block", func(r *Result) { r.Null.Blocks = 1 }, true, false},
+		{"a false alarm of a variant", func(r *Result) { r.Variants = &Variants{Cells: 10000, Alarms: 1} }, true, false},
+		{"quiet variants", func(r *Result) { r.Variants = &Variants{Cells: 10000} }, false, true},
 	} {
 		r := full()
 		tt.change(r)
-		if r.sum(180); r.Failed != tt.failed || r.Trusted != tt.trusted {
+		if r.sum(180, 0); r.Failed != tt.failed || r.Trusted != tt.trusted {
 			t.Errorf("%s: failed %v, trusted %v: %v", tt.name, r.Failed, r.Trusted, r.Why)
 		}
 	}

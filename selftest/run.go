@@ -21,19 +21,24 @@ type Config struct {
 	Runner gate.Runner
 	// Cases are the programs to plant in.
 	Cases []*fuzz.Case
-	// Defects is the number to plant.
+	// Defects is the number to plant; with 0 no build is taken apart.
 	Defects int
 	// Kinds are the kinds to plant, by name; none are all.
 	Kinds []string
 	// Null is the number of programs that run through the same machinery with
 	// nothing planted.
 	Null int
+	// NullCells is the number of cells in which the build is judged against itself
+	// and its legal variants, on the programs that Program gives, by number from 0
+	// until nil.
+	NullCells int64
+	Program   func(i int) *fuzz.Case
 	// Seed of the choice of places and of the gate's inputs.
 	Seed uint64
 	// Workers is the number of defects that are worked on at a time; 1 if 0.
 	Workers int
-	// Budget stops the start of further defects, and half of it the choice of
-	// them; 0 is no limit.
+	// Budget stops the start of further work, and half of it the choice of
+	// defects; 0 is no limit.
 	Budget time.Duration
 	// Probes bounds the reduction of each finding.
 	Probes int
@@ -78,7 +83,10 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	}
 	res := &Result{Schema: Schema, Seed: cfg.Seed, Build: gate.Build{Spec: cfg.Build.Spec.String(), ID: cfg.Build.ID, Kind: string(cfg.Build.Kind), Platform: info.Platform, API: info.API}}
 	t.transforms = slices.Contains(info.Extensions, pjrt.XlaTransform)
-	grounds := t.survey(ctx)
+	var grounds []*ground
+	if cfg.Defects > 0 {
+		grounds = t.survey(ctx)
+	}
 	res.Programs = len(grounds)
 	planted := t.choose(ctx, grounds, cfg.Defects)
 	res.Unproved, res.Refused, res.Undone = t.unproved, t.refused, t.undone
@@ -95,7 +103,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	var mu sync.Mutex
 	done := 0
 	order := spread(len(planted), len(nulls))
-	t.each(ctx, start, len(order), func(i int) {
+	t.each(ctx, len(order), func(i int) {
 		if j := order[i]; j.null {
 			nullOut[j.at] = t.null(ctx, nulls[j.at], j.at)
 		} else {
@@ -121,8 +129,13 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	for _, o := range nullOut {
 		res.Null.add(o)
 	}
+	if cfg.NullCells > 0 {
+		if res.Variants, err = t.variants(ctx, cfg.NullCells); err != nil {
+			return nil, err
+		}
+	}
 	res.Timing.Seconds, res.Timing.CPUSeconds = cfg.Now().Sub(start).Seconds(), (cfg.CPU() - cpu).Seconds()
-	res.sum(cfg.Defects)
+	res.sum(cfg.Defects, cfg.NullCells)
 	return res, ctx.Err()
 }
 
@@ -153,8 +166,13 @@ func (t *tester) chosen(ctx context.Context) bool {
 	return ctx.Err() != nil || t.cfg.Budget > 0 && t.cfg.Now().Sub(t.start) >= t.cfg.Budget/2
 }
 
+// spent reports whether nothing more may be started.
+func (t *tester) spent(ctx context.Context) bool {
+	return ctx.Err() != nil || t.cfg.Budget > 0 && t.cfg.Now().Sub(t.start) >= t.cfg.Budget
+}
+
 // each calls f for 0 to n-1, Workers at a time, until the budget is spent.
-func (t *tester) each(ctx context.Context, start time.Time, n int, f func(i int)) {
+func (t *tester) each(ctx context.Context, n int, f func(i int)) {
 	next := make(chan int)
 	var wg sync.WaitGroup
 	for range max(1, t.cfg.Workers) {
@@ -165,7 +183,7 @@ func (t *tester) each(ctx context.Context, start time.Time, n int, f func(i int)
 		})
 	}
 	for i := range n {
-		if ctx.Err() != nil || t.cfg.Budget > 0 && t.cfg.Now().Sub(start) >= t.cfg.Budget {
+		if t.spent(ctx) {
 			break
 		}
 		next <- i

@@ -1,6 +1,7 @@
 package selftest_test
 
 import (
+	"context"
 	"os"
 	"slices"
 	"strings"
@@ -215,6 +216,58 @@ func TestNothingPlanted(t *testing.T) {
 	}
 	if res.Null.Runs == 0 || res.Null.Blocks != 0 || len(res.Null.Alarms) != 0 {
 		t.Errorf("%d runs, %d blocks, %v", res.Null.Runs, res.Null.Blocks, res.Null.Alarms)
+	}
+}
+
+// offByOne is a pool in which code from level 1 of the code generator is wrong.
+type offByOne struct{ gate.Runner }
+
+func (p offByOne) Do(ctx context.Context, b *builds.Build, r worker.Request) worker.Outcome {
+	o := p.Runner.Do(ctx, b, r)
+	if r.Options["xla_backend_optimization_level"] == "1" && o.Status == worker.OK {
+		for _, s := range o.Result.Sets {
+			s.Distinct[0].Outputs[0].Data[0]++
+		}
+	}
+	return o
+}
+
+// The build against itself and its legal variants: quiet, until a variant is
+// wrong. It stops when there are cells enough, or no more programs.
+func TestVariants(t *testing.T) {
+	pool, b := realBuild(t, "xla-2026-06")
+	programs := []*fuzz.Case{readCase(t, difference), readCase(t, updated)}
+	programs[0].Name, programs[1].Name = "a", "b"
+	program := func(i int) *fuzz.Case {
+		if i < len(programs) {
+			return programs[i]
+		}
+		return nil
+	}
+	run := func(r gate.Runner, cells int64) *selftest.Result {
+		res, err := selftest.Run(t.Context(), selftest.Config{Build: b, Runner: r, NullCells: cells, Program: program, Seed: 1, Workers: 2,
+			Now: time.Now, CPU: func() time.Duration { return 0 }, TempDir: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res
+	}
+	res := run(pool, 20)
+	v := res.Variants
+	if v.Cells < 20 || v.Alarms != 0 || v.Interval[1] > 0.2 || len(v.Alarmed)+len(v.Corruption) != 0 || len(v.Of) < 4 || v.Programs != 2 || !res.Complete || res.Failed {
+		t.Errorf("complete %v, failed %v: %+v", res.Complete, res.Failed, v)
+	}
+	if res := run(pool, 1000); res.Complete {
+		t.Errorf("complete with %d cells", res.Variants.Cells)
+	}
+	res = run(offByOne{pool}, 20)
+	for _, one := range res.Variants.Of {
+		if wrong := one.Name == "code generator at level 1"; wrong != (one.Alarms > 0) {
+			t.Errorf("%s: %d alarms in %d cells", one.Name, one.Alarms, one.Cells)
+		}
+	}
+	if !res.Failed || res.Variants.Alarms == 0 || len(res.Variants.Alarmed) == 0 {
+		t.Errorf("failed %v: %+v", res.Failed, res.Variants)
 	}
 }
 

@@ -22,9 +22,10 @@ type selftestCmd struct {
 	runFlags
 	Build      string        `help:"Build to plant defects into." required:"" placeholder:"SPEC"`
 	Cases      []string      `help:"Files or directories of cases to plant in, besides the built-in ones." sep:"none" placeholder:"DIR"`
-	Defects    int           `help:"Defects to plant." default:"200"`
+	Defects    int           `help:"Defects to plant; 0 with --null-cells." default:"200"`
 	Kinds      []string      `help:"Kinds of defects to plant; all if not given." placeholder:"NAME"`
 	Null       int           `help:"Runs with nothing planted." default:"100"`
+	NullCells  int64         `help:"Cells (judged input streams) in which to judge the build against itself and legal variants of itself: other threads, vectors, code-generator level, libraries." default:"0"`
 	Generated  int           `help:"Generated programs to plant in." default:"100"`
 	Probes     int           `help:"Smaller programs to try for each finding." default:"400"`
 	PassesOnly bool          `help:"Execute nothing."`
@@ -38,10 +39,14 @@ func (c *selftestCmd) Run(a *app) error {
 	if err := c.runFlags.check(); err != nil {
 		return err
 	}
+	fewest := 1
+	if c.NullCells > 0 {
+		fewest = 0
+	}
 	for _, n := range []struct {
 		flag          string
 		value, lowest int
-	}{{"defects", c.Defects, 1}, {"null", c.Null, 0}, {"generated", c.Generated, 0}, {"probes", c.Probes, 0}, {"every", c.Every, 1}} {
+	}{{"defects", c.Defects, fewest}, {"null", c.Null, 0}, {"null-cells", int(c.NullCells), 0}, {"generated", c.Generated, 0}, {"probes", c.Probes, 0}, {"every", c.Every, 1}} {
 		if n.value < n.lowest {
 			return usagef("--%s %d: want a number from %d", n.flag, n.value, n.lowest)
 		}
@@ -80,8 +85,14 @@ func (c *selftestCmd) Run(a *app) error {
 		return err
 	}
 	res, err := selftest.Run(a.ctx, selftest.Config{
-		Build: found[0], Runner: pool, Cases: cases, Defects: c.Defects, Kinds: c.Kinds, Null: c.Null, Seed: c.Seed, Workers: c.workers(), Budget: c.Budget,
+		Build: found[0], Runner: pool, Cases: cases, Defects: c.Defects, Kinds: c.Kinds, Null: c.Null, NullCells: c.NullCells, Seed: c.Seed, Workers: c.workers(), Budget: c.Budget,
 		Probes: c.Probes, PassesOnly: c.PassesOnly, ExecuteEvery: c.Every, Resumes: options["xla_run_hlo_passes_starting_from"], Now: a.now, CPU: processorTime, TempDir: temp,
+		Program: func(i int) *fuzz.Case {
+			if i < len(cases) {
+				return cases[i]
+			}
+			return nullProgram(c.Seed, i)
+		},
 		Progress: func(done, total int, o selftest.Outcome) {
 			if c.JSON {
 				said := "missed"
@@ -104,12 +115,12 @@ func (c *selftestCmd) Run(a *app) error {
 		return werr
 	}
 	if !c.JSON {
-		printSelftest(a, res)
+		printSelftest(a, res, c.Defects)
 	}
 	switch {
 	case res.Failed:
 		a.code = exitBlocked
-	case err != nil || !res.Complete || !res.Trusted:
+	case err != nil || !res.Complete || !res.Trusted && c.Defects > 0:
 		a.code = exitInconclusive
 	}
 	return nil
@@ -132,6 +143,16 @@ func builtinPrograms(seed uint64, n int) []*fuzz.Case {
 	return out
 }
 
+// nullProgram is generated program number i of the null.
+func nullProgram(seed uint64, i int) *fuzz.Case {
+	for again := uint64(2); ; again++ { // the generator gives up now and then
+		r := rand.New(rand.NewPCG(seed+uint64(i)<<32, again))
+		if c, err := generate.Program(fmt.Sprintf("null-%d", i), r, generate.Options{Size: 6 + i%20}); err == nil {
+			return c
+		}
+	}
+}
+
 func writeSelftest(dir string, res *selftest.Result) error {
 	data, err := json.MarshalIndent(res, "", "  ")
 	if err != nil {
@@ -143,7 +164,38 @@ func writeSelftest(dir string, res *selftest.Result) error {
 	return os.WriteFile(filepath.Join(dir, "selftest.json"), append(data, '\n'), 0o644)
 }
 
-func printSelftest(a *app, r *selftest.Result) {
+func printSelftest(a *app, r *selftest.Result, asked int) {
+	if asked > 0 {
+		printDefects(a, r)
+	}
+	if v := r.Variants; v != nil {
+		fmt.Fprintf(a.stdout, "the build against itself and legal variants of itself: %d programs, %d cells, %d alarms (95 %% interval %.3g to %.3g %%)\n", v.Programs, v.Cells, v.Alarms, 100*v.Interval[0], 100*v.Interval[1])
+		for _, one := range v.Of {
+			same := ""
+			if one.Same {
+				same = " (the build has none of its options)"
+			}
+			fmt.Fprintf(a.stdout, "  %s: %d cells, %d alarms%s\n", one.Name, one.Cells, one.Alarms, same)
+		}
+		for _, s := range v.Alarmed {
+			fmt.Fprintf(a.stdout, "  alarm: %s\n", oneLine(s))
+		}
+		for _, s := range v.Corruption {
+			fmt.Fprintf(a.stdout, "  memory: %s\n", oneLine(s))
+		}
+	}
+	switch {
+	case r.Trusted:
+		fmt.Fprintln(a.stdout, "the gate can be trusted on this build")
+	case r.Failed || asked > 0:
+		fmt.Fprintf(a.stdout, "not enough to trust the gate on this build: %s\n", strings.Join(r.Why, "; "))
+	}
+	fmt.Fprintf(a.stdout, "%.1fs, of which %.1fs to choose and prove; processor time %.1fs, of which %.1fs\n", r.Timing.Seconds, r.Timing.ChooseSeconds, r.Timing.CPUSeconds, r.Timing.ChooseCPUSeconds)
+}
+
+// printDefects says what became of each class of defects, and names those that
+// were missed or blamed wrongly.
+func printDefects(a *app, r *selftest.Result) {
 	t := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "CLASS\tDETECTED\tRECALL\t95 % INTERVAL")
 	row := func(name string, n selftest.Rate) {
@@ -173,10 +225,4 @@ func printSelftest(a *app, r *selftest.Result) {
 	for _, s := range r.Null.Alarms {
 		fmt.Fprintf(a.stdout, "  alarm: %s\n", oneLine(s))
 	}
-	if r.Trusted {
-		fmt.Fprintln(a.stdout, "the gate can be trusted on this build")
-	} else {
-		fmt.Fprintf(a.stdout, "not enough to trust the gate on this build: %s\n", strings.Join(r.Why, "; "))
-	}
-	fmt.Fprintf(a.stdout, "%.1fs, of which %.1fs to choose and prove; processor time %.1fs, of which %.1fs\n", r.Timing.Seconds, r.Timing.ChooseSeconds, r.Timing.CPUSeconds, r.Timing.ChooseCPUSeconds)
 }
