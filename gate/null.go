@@ -160,6 +160,7 @@ func calibrate(res *Result, parts []CasePart) {
 			}
 		}
 	}
+	res.Statistics.Streams = streams
 	at := map[string]int{}
 	for _, k := range parts {
 		if len(k.Null) > 0 {

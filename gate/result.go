@@ -422,6 +422,8 @@ type Location struct {
 type Statistics struct {
 	Cells []Cell `json:"cells"`
 	Null  Null   `json:"null"`
+	// Streams counts the judged input streams of the run.
+	Streams int64 `json:"judged_streams,omitempty"`
 	// ExpectedFalseBlocks is the expected number of false blocks in 1000 runs of
 	// this size on changes without fault, from Null, with its 95 % interval; null
 	// if nothing was measured.

@@ -83,7 +83,7 @@ func decide(res *Result, parts []CasePart, halt string, noPass bool) {
 		say("head refuses %s that base accepts", plural(refused, "program"))
 	}
 	if len(res.Passes) > 0 && fired > 0 {
-		say("passes in focus changed programs %d times", fired)
+		say("passes in focus changed programs %s", plural(fired, "time"))
 	}
 	if noPass {
 		say("the change reaches no pass")

@@ -36,6 +36,14 @@ func culprit(f *gate.Finding) string {
 	return "unknown"
 }
 
+// byOrIn stands between a class and its culprit.
+func byOrIn(f *gate.Finding) string {
+	if f.Class == gate.Crash || f.Class == gate.Hang {
+		return "in"
+	}
+	return "by"
+}
+
 func accused(f *gate.Finding, quote func(string) string) string {
 	what := ""
 	if f.Instruction != "" {
@@ -279,15 +287,15 @@ func extent(m *gate.Finding) string {
 	return all + "; " + m.Detail
 }
 
-// inCase is what the case itself shows of a finding whose program was cut; ""
-// where the program is that of the case.
-func inCase(f *gate.Finding) string {
+// inCase is what the case itself shows of a finding whose program was cut, with
+// foreign text made harmless by quote; "" where the program is that of the case.
+func inCase(f *gate.Finding, quote func(string) string) string {
 	if !cut(f) {
 		return ""
 	}
-	out := extent(f)
+	out := fmt.Sprintf("the whole case %s, on %s: %s", quote(f.Case), quote(inputsWord(f)), quote(extent(f)))
 	if f.First.Legal != "" && f.Output != "" {
-		out += "; first " + firstWord(f)
+		out += "; first " + quote(firstWord(f))
 	}
-	return fmt.Sprintf("on %s inputs %s", streamWord(f), out)
+	return out
 }

@@ -59,7 +59,7 @@ func TestTenThousandFindings(t *testing.T) {
 			t.Errorf("%s does not say %q", row.format, counts)
 		}
 		listed := len(regexp.MustCompile("(?m)^(- finding |\\| )`f-[0-9a-f]{12}`").FindAllString(out, -1))
-		m := regexp.MustCompile(`(\d+) of (\d+) findings are not listed here`).FindStringSubmatch(out)
+		m := regexp.MustCompile(`(\d+) of (\d+) entries are not listed here`).FindStringSubmatch(out)
 		if m == nil {
 			t.Fatalf("%s does not say what it leaves out", row.format)
 		}

@@ -32,11 +32,11 @@ var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
 		if shown(f).Pass == nil {
 			return ""
 		}
-		return " by " + culprit(f)
+		return " " + byOrIn(f) + " " + culprit(f)
 	},
 	"blame":      Blame,
 	"extent":     extent,
-	"incase":     inCase,
+	"incase":     func(f *gate.Finding) string { return inCase(f, func(s string) string { return Neutral(s, 300) }) },
 	"case":       caseWord,
 	"program":    programWord,
 	"wrong":      wrongWord,
@@ -144,7 +144,7 @@ func writeHTML(w io.Writer, r *gate.Result, cases *caseTable) error {
 	hash := sha256.Sum256([]byte(script))
 	return pageTemplate.Execute(w, map[string]any{
 		"R": r, "Verdict": verdictWords[r.Verdict], "Counts": tallyOf(r).String(), "Broke": broke[:len(broke)-more], "MoreBroke": more, "Findings": table, "Also": also, "Details": n,
-		"Undetailed": len(table) - n, "Left": left, "Figures": figs, "CellColumns": cellColumns, "Null": nullWord(r), "Untested": untested(r), "Cases": rows, "CasesSeen": cases.seen, "CasesLeft": cases.seen - len(rows),
+		"Undetailed": len(table) - n, "Left": left, "Figures": figs, "CellColumns": cellColumns, "CellNote": cellNote, "Reasons": reasonsOf(r), "Null": nullWord(r), "Untested": untested(r), "Cases": rows, "CasesSeen": cases.seen, "CasesLeft": cases.seen - len(rows),
 		"Witnesses": strings.Join(witnesses(r), ", "), "Reproduce": reproduce(r), "Where": where(r, func(s string) string { return visible(clip(s, 1000), false) }), "Errors": errors, "New": hasNew(r),
 		"Script": template.JS(script), "ScriptHash": template.HTMLAttr("sha256-" + base64.StdEncoding.EncodeToString(hash[:])),
 	})

@@ -1,8 +1,10 @@
 package reports
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -65,7 +67,11 @@ func brokeWord(f *gate.Finding, also []string) string {
 	if len(also) > 0 {
 		more = fmt.Sprintf(" and in %s", many(len(also), "more case"))
 	}
-	return fmt.Sprintf("**%s%s** in case %s%s: %s", f.Class, byWord(f), short(caseWord(f), 80), more, short(firstWord(shown(f)), 300))
+	nature := ""
+	if f.Nature != "" {
+		nature = " (" + short(f.Nature, 80) + ")"
+	}
+	return fmt.Sprintf("**%s%s** in case %s%s: %s%s", f.Class, byWord(f), short(caseWord(f), 80), more, short(firstWord(shown(f)), 300), nature)
 }
 
 // byWord is " by " and the culprit, "" while it is unknown.
@@ -73,7 +79,7 @@ func byWord(f *gate.Finding) string {
 	if shown(f).Pass == nil {
 		return ""
 	}
-	return " by " + short(culprit(f), 80)
+	return " " + byOrIn(f) + " " + short(culprit(f), 80)
 }
 
 // maxReasons bounds the reasons that are shown.
@@ -98,14 +104,26 @@ func headline(r *gate.Result, l limits) string {
 		b.WriteString("**See it again.** " + again(r) + "\n")
 	}
 	fmt.Fprintf(&b, "%s. base %s, head %s\n\n", t, build(&r.Base), build(&r.Head))
-	for i, s := range r.Reasons {
+	reasons := reasonsOf(r)
+	for i, s := range reasons {
 		if i == maxReasons {
-			fmt.Fprintf(&b, "- %d more reasons are in result.json\n", len(r.Reasons)-i)
+			fmt.Fprintf(&b, "- %d more reasons are in result.json\n", len(reasons)-i)
 			break
 		}
 		fmt.Fprintf(&b, "- %s\n", short(s, 400))
 	}
 	return b.String() + "\n"
+}
+
+// reasonsOf are the reasons of a verdict but those that the counts of the findings
+// say.
+func reasonsOf(r *gate.Result) []string {
+	t := tallyOf(r)
+	return slices.DeleteFunc(slices.Clone(r.Reasons), func(s string) bool {
+		return slices.ContainsFunc(statuses, func(k gate.Status) bool {
+			return s == fmt.Sprintf("%s %s", many(t.status[k], "finding"), k)
+		})
+	})
 }
 
 func build(b *gate.Build) string {
@@ -142,7 +160,7 @@ func tested(r *gate.Result, l limits) string {
 		fmt.Fprintf(&b, " Pass steps: %d judged, %d legal by rule, %d undecided, %d unknown; base and head are identical up to step %d%s.", s.Judged, s.ByRule, s.Undecided, s.Unknown, s.Aligned, summed(t.Cases))
 	}
 	if w := witnesses(r); len(w) > 0 {
-		fmt.Fprintf(&b, " Witnesses that spoke: %s.", short(strings.Join(w, ", "), 200))
+		fmt.Fprintf(&b, " The findings rest on %s.", short(strings.Join(w, ", "), 400))
 	}
 	b.WriteString("\n\n")
 	if r.Cut != nil {
@@ -166,12 +184,24 @@ func tested(r *gate.Result, l limits) string {
 	return b.String()
 }
 
-// witnesses are the kinds of evidence behind the findings.
+// witnessWords says how a witness comes to know.
+var witnessWords = map[string]string{
+	gate.WitnessExecution:  "runs of the compiled programs",
+	gate.WitnessPasses:     "evaluating the module before and after each pass",
+	gate.WitnessStates:     "runs of the module after each pass",
+	gate.WitnessCross:      "runs of the modules around a pass by another build",
+	gate.WitnessCompiler:   "compilations",
+	gate.WitnessPlacement:  "a check of the buffer assignment",
+	gate.WitnessGuard:      "runs in guarded memory",
+	gate.WitnessStatistics: "statistics over many elements",
+}
+
+// witnesses are the kinds of evidence behind the findings, in words.
 func witnesses(r *gate.Result) []string {
 	seen := map[string]bool{}
 	for _, f := range r.Findings {
 		for _, w := range f.Witnesses {
-			seen[w] = true
+			seen[cmp.Or(witnessWords[w], w)] = true
 		}
 	}
 	return slices.Sorted(maps.Keys(seen))
@@ -190,10 +220,9 @@ func findingsMarkdown(r *gate.Result, l limits, room int) string {
 	if l.all {
 		title = "Findings"
 	}
+	fmt.Fprintf(&b, "### %s (%d)\n", title, len(found))
 	if len(listed) < len(found) {
-		fmt.Fprintf(&b, "### %s (%d, of %s)\n", title, len(found), many(len(listed), "defect"))
-	} else {
-		fmt.Fprintf(&b, "### %s (%d)\n", title, len(found))
+		fmt.Fprintf(&b, "\nSome defects show in several cases: each is listed once with all its cases, which makes %s.\n", many(len(listed), "entry"))
 	}
 	rest := rest(listed, l)
 	room -= b.Len() + len(rest)
@@ -228,7 +257,7 @@ func findingsMarkdown(r *gate.Result, l limits, room int) string {
 		}
 	}
 	if n := len(left) - rows; n > 0 {
-		fmt.Fprintf(&b, "\n%d of %d findings are not listed here; all are in result.json, report.html and findings/. By kind, all %d:\n\n", n, len(listed), len(listed))
+		fmt.Fprintf(&b, "\n%d of %d entries are not listed here; all are in result.json, report.html and findings/. By kind, all %d:\n\n", n, len(listed), len(listed))
 		b.WriteString(rest)
 	}
 	return b.String() + "\n"
@@ -245,7 +274,7 @@ func casesWord(f *gate.Finding, also []string) string {
 // rest is the table of findings by kind.
 func rest(shown []*gate.Finding, l limits) string {
 	var b strings.Builder
-	b.WriteString("| guilty | class | status | findings |\n|---|---|---|---|\n")
+	b.WriteString("| guilty | class | status | entries |\n|---|---|---|---|\n")
 	all := groups(shown)
 	for i, g := range all {
 		if i == l.rows {
@@ -261,32 +290,43 @@ func rest(shown []*gate.Finding, l limits) string {
 	return b.String()
 }
 
-// accuracy is the table of the accuracy of legal results.
+// accuracy is the table of the accuracy of legal results where base and head
+// differ.
 func accuracy(r *gate.Result, l limits) string {
-	cells := r.Statistics.Cells
-	if len(cells) == 0 {
+	var cells []gate.Cell
+	for _, c := range r.Statistics.Cells {
+		if c.Changed > 0 || c.Excluded != "" {
+			cells = append(cells, c)
+		}
+	}
+	if len(r.Statistics.Cells) == 0 {
 		return ""
 	}
+	same := len(r.Statistics.Cells) - len(cells)
 	var b strings.Builder
-	b.WriteString("<details><summary>Accuracy of legal results, base against head</summary>\n\n")
-	b.WriteString("| " + strings.Join(cellColumns, " | ") + " |\n" + strings.Repeat("|---", len(cellColumns)) + "|\n")
-	for i, c := range cells {
-		if i == l.rows {
-			fmt.Fprintf(&b, "| %d more%s|\n", len(cells)-i, strings.Repeat(" |", len(cellColumns)-1))
-			break
+	fmt.Fprintf(&b, "<details><summary>Accuracy of legal results, base against head: %s with differences, %s bit for bit the same</summary>\n\n", many(len(cells), "kind"), many(same, "kind"))
+	if len(cells) > 0 {
+		b.WriteString("| " + strings.Join(cellColumns, " | ") + " |\n" + strings.Repeat("|---", len(cellColumns)) + "|\n")
+		for i, c := range cells {
+			if i == l.rows {
+				fmt.Fprintf(&b, "| %d more%s|\n", len(cells)-i, strings.Repeat(" |", len(cellColumns)-1))
+				break
+			}
+			b.WriteString("|")
+			for _, v := range cellRow(&c) {
+				b.WriteString(" " + short(v, 60) + " |")
+			}
+			b.WriteString("\n")
 		}
-		b.WriteString("|")
-		for _, v := range cellRow(&c) {
-			b.WriteString(" " + short(v, 60) + " |")
-		}
-		b.WriteString("\n")
+		b.WriteString("\n" + cellNote + "\n\n")
 	}
-	b.WriteString("\n\"~\": no evidence of a difference.\n\n</details>\n\n")
-	return b.String()
+	return b.String() + "</details>\n\n"
 }
 
-// cellColumns and cellRow are the table of the statistics.
-var cellColumns = []string{"operation", "type", "inputs", "elements", "changed", "base p50/p99 ULP", "head p50/p99 ULP", "head/base", "e"}
+// cellColumns, cellRow and cellNote are the table of the statistics.
+var cellColumns = []string{"operation", "type", "inputs", "elements", "differ", "base p50/p99 ULP", "head p50/p99 ULP", "head/base", "e-value"}
+
+const cellNote = `ULP: distance from the exact value in units of the last digit. "~": no evidence of a difference. "any": cancellation leaves no digit certain, and every value near is legal.`
 
 func cellRow(c *gate.Cell) []string {
 	operation := c.Operation
@@ -300,10 +340,26 @@ func cellRow(c *gate.Cell) []string {
 	if c.Excluded != "" {
 		e = "excluded: " + c.Excluded
 	}
-	return []string{operation, c.Dtype, c.Stream, fmt.Sprint(c.Elements), fmt.Sprint(c.Changed), distanceWord(c.Base), distanceWord(c.Head), ratio, e}
+	return []string{operation, c.Dtype, c.Stream, fmt.Sprint(c.Elements), fmt.Sprint(c.Changed), distanceWord(c.Base, c.Dtype), distanceWord(c.Head, c.Dtype), ratio, e}
 }
 
-func distanceWord(d gate.Distances) string { return fmt.Sprintf("%.2g / %.2g", d.P50, d.P99) }
+func distanceWord(d gate.Distances, dtype string) string {
+	return ulpWord(d.P50, dtype) + " / " + ulpWord(d.P99, dtype)
+}
+
+// digits are the bits of a type's significand: an error of as many ULPs as they
+// count leaves none of them.
+var digits = map[string]float64{"f64": 53, "c128": 53, "f32": 24, "c64": 24, "f16": 11, "bf16": 8}
+
+func ulpWord(x float64, dtype string) string {
+	switch {
+	case x >= math.Exp2(cmp.Or(digits[dtype], 4)):
+		return "any"
+	case x >= 100 && x < 1e5:
+		return fmt.Sprintf("%.0f", x)
+	}
+	return fmt.Sprintf("%.2g", x)
+}
 
 // policyMarkdown says what the policy let through.
 func policyMarkdown(r *gate.Result, l limits) string {
@@ -348,16 +404,42 @@ func falseAlarms(r *gate.Result) string {
 	return "### False alarms\n\n" + nullWord(r) + "\n\n"
 }
 
+// nullWord says how often the gate was wrong on builds that are right, and what
+// that means for pull requests.
 func nullWord(r *gate.Result) string {
 	n := r.Statistics.Null
 	if n.Cells == 0 {
-		return "~ (not measured in this run)"
+		return "not measured in this run"
 	}
-	out := fmt.Sprintf("%d of %d judged streams of base against itself and its legal variants, 95%% interval %.2g to %.2g.", n.Alarms, n.Cells, n.Interval[0], n.Interval[1])
-	if e, i := r.Statistics.ExpectedFalseBlocks, r.Statistics.ExpectedInterval; e != nil && i != nil {
-		out += fmt.Sprintf(" Expected false blocks per 1,000 pull requests: %.3g (%.3g to %.3g).", *e, i[0], i[1])
+	count := "None"
+	if n.Alarms > 0 {
+		count = fmt.Sprint(n.Alarms)
 	}
-	return out
+	out := fmt.Sprintf("%s of %d judged streams of base against itself and its legal variants (95 %% interval of the rate: %s to %s).", count, n.Cells, percent(n.Interval[0]), percent(n.Interval[1]))
+	e, i := r.Statistics.ExpectedFalseBlocks, r.Statistics.ExpectedInterval
+	if e == nil || i == nil {
+		return out
+	}
+	if i[1]-i[0] <= 500 {
+		return out + fmt.Sprintf(" Expected false blocks in 1,000 pull requests without fault: %.3g (%.3g to %.3g).", *e, i[0], i[1])
+	}
+	out += " Too few streams to tell how many of 1,000 pull requests without fault a run like this blocks"
+	if streams := r.Statistics.Streams; streams > 0 {
+		out += fmt.Sprintf(": to show that it is fewer than 10, about %.0f streams without an alarm are needed (passgate selftest measures them)", enoughStreams(streams))
+	}
+	return out + "."
+}
+
+func percent(x float64) string { return fmt.Sprintf("%.2g %%", 100*x) }
+
+// enoughStreams is the number of judged streams without an alarm for which the
+// upper end of the 95 % interval (Clopper-Pearson: 1 - 0.025^(1/n)) gives fewer
+// than 10 false blocks in 1,000 runs with that many streams.
+func enoughStreams(streams int64) float64 {
+	rate := -math.Expm1(math.Log1p(-0.01) / float64(streams))
+	n := math.Log(0.025) / math.Log1p(-rate)
+	digit := math.Pow10(int(math.Log10(n)) - 1) // of two
+	return digit * math.Ceil(n/digit)
 }
 
 // cutMarkdown says how far programs that leave too much open as a whole were
@@ -370,6 +452,9 @@ func cutMarkdown(c *gate.CutCounts) string {
 	fmt.Fprintf(&b, "<details><summary>Judged in pieces, because the whole leaves too much open: %s; %d of %d pass steps by what they changed</summary>\n\n", many(c.InPieces(), "program"), c.JudgedSteps, c.Steps)
 	b.WriteString("| level | pieces | elements judged | of them with wide bounds | undecided | wrong | pieces unsupported |\n|---|---|---|---|---|---|---|\n")
 	for _, l := range c.Levels {
+		if l.Pieces == 0 {
+			continue
+		}
 		fmt.Fprintf(&b, "| %s | %d | %d | %d | %d | %d | %d |\n", short(l.Level, 40), l.Pieces, l.JudgedElements, l.WideElements, l.UndecidedElements, l.WrongElements, l.Unsupported)
 	}
 	return b.String() + "\n</details>\n\n"
@@ -404,11 +489,19 @@ func statusWord(f *gate.Finding) string {
 	return string(f.Status)
 }
 
-func streamWord(f *gate.Finding) string {
-	if f.Flags == gate.DefaultFlags {
-		return f.Stream + " (default flags)"
+// ownInputs is the stream of the inputs that a case brings (gate.StreamResult).
+const ownInputs = "own"
+
+// inputsWord says on what inputs and under what flags a case shows a finding.
+func inputsWord(f *gate.Finding) string {
+	out := f.Stream + " inputs"
+	if f.Stream == ownInputs {
+		out = "its own inputs"
 	}
-	return f.Stream
+	if f.Flags == gate.DefaultFlags {
+		out += " under the default flags"
+	}
+	return out
 }
 
 func wrongWord(f *gate.Finding) string {
@@ -450,8 +543,8 @@ func findingMarkdown(f *gate.Finding, also []string, limit int) string {
 	if s := extent(m); s != "" {
 		add("%s", short(s, 600))
 	}
-	if s := inCase(f); s != "" {
-		add("the whole case %s: %s", short(f.Case, 100), short(s, 600))
+	if s := inCase(f, quote); s != "" {
+		add("%s", s)
 	}
 	if m.Location != nil && m.Location.Source != "" {
 		add("source line %s", short(m.Location.Source, 200))

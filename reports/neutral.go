@@ -29,8 +29,9 @@ func visible(s string, lines bool) string {
 }
 
 // plain matches text that Markdown and GitHub leave alone: no mark-up, no
-// mention, no issue reference.
-var plain = regexp.MustCompile(`^[A-Za-z0-9 ,.;:()%/+'=-]*$`)
+// mention, no issue reference. An underscore inside a word emphasises nothing
+// (CommonMark 0.31, 6.2).
+var plain = regexp.MustCompile(`^([A-Za-z0-9 ,.;:()%/+'={}-]|\b[A-Za-z0-9]+(_[A-Za-z0-9]+)+\b)*$`)
 
 // link matches what GitHub turns into a link by itself, and commit hashes.
 var link = regexp.MustCompile(`(?i)://|www\.|[0-9a-f]{7,40}|\bgh-\d`)

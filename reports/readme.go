@@ -144,8 +144,8 @@ func issueText(r *gate.Result, whole *gate.Finding) string {
 	if platform == "" {
 		platform = "XLA"
 	}
-	title := fmt.Sprintf("[%s] %s: %s", strings.ToUpper(platform), where, what)
-	if op != "" {
+	title := fmt.Sprintf("%s: %s: %s", strings.ToUpper(platform), where, what)
+	if op != "" && op != "fusion" {
 		title += " for " + op
 	}
 	fmt.Fprintf(&b, "%s\n\n", inline(Neutral(title, 200)))

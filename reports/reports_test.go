@@ -253,7 +253,7 @@ func TestCommentHasMarkerAndFits(t *testing.T) {
 	if len(out) > 65536 {
 		t.Errorf("the comment has %d bytes, GitHub takes 65536", len(out))
 	}
-	if !strings.Contains(string(out), "findings are not listed here") {
+	if !strings.Contains(string(out), "entries are not listed here") {
 		t.Error("the comment does not say that it leaves findings out")
 	}
 }

@@ -55,8 +55,11 @@ func many(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
-	if strings.HasSuffix(noun, "s") {
+	switch {
+	case strings.HasSuffix(noun, "s"):
 		return fmt.Sprintf("%d %ses", n, noun)
+	case noun == "entry":
+		return fmt.Sprintf("%d entries", n)
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
 }

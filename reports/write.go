@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/passgate/passgate/gate"
@@ -162,8 +163,11 @@ func writeFinding(dir string, r *gate.Result, f *gate.Finding) error {
 	return nil
 }
 
+// word matches what a shell takes as one word as it is.
+var word = regexp.MustCompile(`^[A-Za-z0-9_,.:%/+=@-]+$`)
+
 func shellQuote(s string) string {
-	if plain.MatchString(s) && !strings.ContainsAny(s, " ;()'") {
+	if word.MatchString(s) {
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"

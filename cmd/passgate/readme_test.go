@@ -48,7 +48,7 @@ func TestFindingReadme(t *testing.T) {
 			t.Errorf("%s prints\n%s\nwant %s", commands[i], out, want)
 		}
 	}
-	for _, want := range []string{"Expected of output 0 at [0]: `{inf", "Seen: base", "| base " + older + " |", "What simplification/", "```diff\n- ", "Text for an issue", "HLO:", "Inputs, one per parameter", "affected: " + older, "not affected: " + newer} {
+	for _, want := range []string{"Expected of output 0 at [0]: {inf", "Seen: base", "| base " + older + " |", "What simplification/", "```diff\n- ", "Text for an issue", "HLO:", "Inputs, one per parameter", "affected: " + older, "not affected: " + newer} {
 		if !strings.Contains(readme, want) {
 			t.Errorf("no %q in\n%s", want, readme)
 		}
