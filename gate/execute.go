@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"regexp"
@@ -82,12 +83,40 @@ func results(outputs []worker.Array) []*hlo.Literal {
 	return out
 }
 
-// compilable says why a program cannot be compiled and given inputs, "" if it
-// can.
+// compilable says why a program cannot go through a compiler's passes and be given
+// inputs, "" if it can.
 func compilable(c *fuzz.Case) string {
 	if c.Module == nil {
 		return ""
 	}
+	return cmp.Or(feedable(c), laidOut(c.Module))
+}
+
+// laidOut says why a program is a state of a compilation and no input of one: a
+// bitcast means what the layouts around it make of it, and before layouts are
+// assigned "is a bug" (LayoutAssignment::AssignLayouts, which fails on it). "" if
+// it has none outside of fusions.
+func laidOut(m *hlo.Module) string {
+	fused := map[*hlo.Computation]bool{}
+	for _, comp := range m.Computations {
+		for _, in := range comp.Instructions {
+			if in.Op == hlo.OpFusion {
+				fused[in.Called[0]] = true
+			}
+		}
+	}
+	for _, comp := range m.Computations {
+		for _, in := range comp.Instructions {
+			if in.Op == hlo.OpBitcast && !fused[comp] {
+				return fmt.Sprintf("bitcast (%%%s) has no meaning before layouts are assigned", in.Name)
+			}
+		}
+	}
+	return ""
+}
+
+// feedable says why a program cannot be given inputs, "" if it can.
+func feedable(c *fuzz.Case) string {
 	for i, p := range c.Params() {
 		switch {
 		case p.IsTuple(): // fuzz.ReadCase takes them apart
@@ -110,15 +139,18 @@ func runnable(c *fuzz.Case) string {
 	if c.Module == nil {
 		return ""
 	}
-	if why := compilable(c); why != "" {
-		return why
-	}
-	for _, l := range c.Module.Entry.Root.Shape.Leaves() {
+	return cmp.Or(compilable(c), alone(c.Module))
+}
+
+// alone says why a program needs more than plain inputs and outputs, "" if it
+// does not.
+func alone(m *hlo.Module) string {
+	for _, l := range m.Entry.Root.Shape.Leaves() {
 		if !l.IsArray() {
 			return fmt.Sprintf("the result holds a %s", l.Type)
 		}
 	}
-	for _, comp := range c.Module.Computations {
+	for _, comp := range m.Computations {
 		for _, in := range comp.Instructions {
 			switch in.Op {
 			case hlo.OpInfeed, hlo.OpOutfeed, hlo.OpSend, hlo.OpRecv:

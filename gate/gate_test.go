@@ -553,6 +553,40 @@ f32[4] {1, 2, 3, 4}
 	}
 }
 
+// A bitcast stands for bytes, and before layouts are assigned nobody knows which:
+// such a program is no input of a compiler, but one of code generation.
+func TestBitcastsAreNoInput(t *testing.T) {
+	const text = `-- module.hlo --
+HloModule m
+fused {
+  x = s32[4] parameter(0)
+  ROOT r = s32[2,2] bitcast(x)
+}
+ENTRY e {
+  x = s32[4] parameter(0)
+  ROOT r = s32[2,2] %s
+}
+-- inputs --
+s32[4] {1, 2, 3, 4}
+`
+	bare, fused := testCase(t, "c", fmt.Sprintf(text, "bitcast(x)")), testCase(t, "c", fmt.Sprintf(text, "fusion(x), kind=kLoop, calls=fused"))
+	for _, tt := range []struct {
+		c      *fuzz.Case
+		behind bool
+		want   gate.Behaviour
+	}{{bare, false, gate.Unsupported}, {bare, true, gate.Crashed}, {fused, false, gate.Crashed}} {
+		cfg := config(&fake{answer: crash})
+		cfg.BackendOnly = tt.behind
+		if got := gate.Replay(t.Context(), cfg, cfg.Head, tt.c); got.Outcome != tt.want {
+			t.Errorf("behind the passes %v: got %s, want %s: %s", tt.behind, got.Outcome, tt.want, got.Detail)
+		}
+	}
+	res := run(t, config(&fake{answer: by(right, crash)}, bare))
+	if c := res.Cases[0]; c.Outcome != gate.CaseUnsupported || res.Verdict == gate.Blocked {
+		t.Errorf("got %s, verdict %s, want unsupported", c.Outcome, res.Verdict)
+	}
+}
+
 func TestReplay(t *testing.T) {
 	for _, tt := range []struct {
 		answer func(call) worker.Outcome

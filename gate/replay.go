@@ -54,6 +54,9 @@ func Replay(ctx context.Context, cfg Config, b *builds.Build, c *fuzz.Case) Repl
 	b = poisoned(b)
 	cfg.Base, cfg.Head = b, b
 	why := runnable(c)
+	if cfg.BackendOnly && c.Module != nil {
+		why = cmp.Or(feedable(c), alone(c.Module))
+	}
 	if !cfg.passesOnly() {
 		why = cmp.Or(why, movable(c))
 	}
