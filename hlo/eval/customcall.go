@@ -51,6 +51,8 @@ func init() { // not in the declaration: the evaluation of a call may meet anoth
 		"Eigh":                            unknown,
 		"LuDecomposition":                 unknown,
 		"InvertDiagBlocksLowerTriangular": unknown, // scaling of the operand is not documented
+		"QrDecompositionBlock":            unknown, // TPU
+		"CompactWyHelper":                 unknown, // TPU: a factor of the product of the reflectors
 
 		// CPU.
 		"TopK":             (*Evaluator).topKCall,
@@ -62,10 +64,13 @@ func init() { // not in the declaration: the evaluation of a call may meet anoth
 		"lapack_ztrsm_ffi": (*Evaluator).lapackSolve,
 
 		// TPU.
-		"X64SplitLow":  splitLow,
-		"X64SplitHigh": splitHigh,
-		"X64Combine":   combine,
-		"Cholesky":     (*Evaluator).choleskyCall,
+		"X64SplitLow":   splitLow,
+		"X64SplitHigh":  splitHigh,
+		"X64Combine":    combine,
+		"X128SplitLow":  realHalf,
+		"X128SplitHigh": imagHalf,
+		"X128Combine":   complexOf,
+		"Cholesky":      (*Evaluator).choleskyCall,
 
 		// GPU.
 		"__gpu$TopK":                        (*Evaluator).topKCall,
@@ -113,7 +118,7 @@ func passThrough(_ *Evaluator, in *hlo.Instruction, args []*Value) (*Value, erro
 	if len(args) >= 1 && fits(args[0], in.Shape) == nil {
 		return args[0], nil
 	}
-	if v := tupleValue(args...); fits(v, in.Shape) == nil {
+	if v := tupleValue(slices.Clone(args)...); fits(v, in.Shape) == nil {
 		return v, nil
 	}
 	return nil, unsupportedCall(in, "the result has another shape than the operand")
@@ -300,6 +305,39 @@ func combine(e *Evaluator, in *hlo.Instruction, args []*Value) (*Value, error) {
 		out.Set(i, Scalar{I: high.I<<32 | low.I&0xffffffff, Undecided: low.Undecided || high.Undecided, Contest: low.Contest | high.Contest})
 	}
 	return withScratch(in, out)
+}
+
+// c128 is split in its real and its imaginary part, seen in libtpu's states: real
+// becomes X128SplitLow, imag X128SplitHigh, and complex X128Combine.
+
+func realHalf(e *Evaluator, in *hlo.Instruction, args []*Value) (*Value, error) {
+	return e.half(in, args, hlo.OpReal)
+}
+
+func imagHalf(e *Evaluator, in *hlo.Instruction, args []*Value) (*Value, error) {
+	return e.half(in, args, hlo.OpImag)
+}
+
+func (e *Evaluator) half(in *hlo.Instruction, args []*Value, op hlo.Opcode) (*Value, error) {
+	a, err := operandArrays(in, args, 1)
+	if err != nil {
+		return nil, err
+	}
+	if a[0].Type != hlo.C128 {
+		return nil, unsupportedCall(in, "want c128")
+	}
+	return withScratch(in, e.num.UnaryArray(op, a[0]))
+}
+
+func complexOf(e *Evaluator, in *hlo.Instruction, args []*Value) (*Value, error) {
+	a, err := operandArrays(in, args, 2)
+	if err != nil {
+		return nil, err
+	}
+	if a[0].Type != hlo.F64 || a[1].Type != hlo.F64 || a[0].Len() != a[1].Len() {
+		return nil, unsupportedCall(in, "want two f64 of one size")
+	}
+	return withScratch(in, e.num.BinaryArray(hlo.OpComplex, a[0], a[1]))
 }
 
 // choleskyCall is the factor of the lower triangle.

@@ -94,6 +94,42 @@ func TestX64(t *testing.T) {
 	}
 }
 
+func TestX128(t *testing.T) {
+	x := NewArray(hlo.C128, 2)
+	x.Re.C, x.Im.C = []float64{1, 2}, []float64{3, -4}
+	low := evalOne(t, call("X128SplitLow", hlo.ArrayShape(hlo.F64, 2), ""), x).Array
+	high := evalOne(t, call("X128SplitHigh", hlo.ArrayShape(hlo.F64, 2), ""), x).Array
+	if !slices.Equal(low.Re.C, x.Re.C) || !slices.Equal(high.Re.C, x.Im.C) {
+		t.Errorf("parts %v and %v", low.Re.C, high.Re.C)
+	}
+	back := evalOne(t, call("X128Combine", hlo.ArrayShape(hlo.C128, 2), ""), low, high).Array
+	if !slices.Equal(back.Re.C, x.Re.C) || !slices.Equal(back.Im.C, x.Im.C) {
+		t.Errorf("combined to %v, %v", back.Re.C, back.Im.C)
+	}
+}
+
+// A tuple that an annotation makes of its operands is its own: later
+// instructions do not write into it.
+func TestAnnotationOfATuple(t *testing.T) {
+	m, err := hlo.Parse("m.hlo", []byte(`HloModule m
+ENTRY e {
+  x = s32[2] parameter(0)
+  t = (s32[2]) custom-call(x), custom_call_target="__xla_internal_call_marker_before"
+  y = s32[2] get-tuple-element(t), index=0
+  ROOT z = s32[2] add(y, y)
+}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := NewArray(hlo.S32, 2)
+	x.I = []int64{3, 4}
+	v, err := Run(t.Context(), m, []*Value{arrayValue(x)}, Options{})
+	if err != nil || !slices.Equal(v.Array.I, []int64{6, 8}) {
+		t.Errorf("got %v, %v", v, err)
+	}
+}
+
 func TestPadToStatic(t *testing.T) {
 	x := NewArray(hlo.F32, 2, 3)
 	x.Re.C = []float64{1, 2, 3, 4, 5, 6}
