@@ -181,7 +181,7 @@ type Buffers struct {
 
 // StreamResult is one input stream under one set of flags.
 type StreamResult struct {
-	Name      string    `json:"name"`  // own, lattice, random, special
+	Name      string    `json:"name"`  // as of fuzz.Stream: own, lattice, edges-1, ...
 	Flags     string    `json:"flags"` // comparison, default
 	Base      Behaviour `json:"base"`
 	Head      Behaviour `json:"head"`

@@ -18,6 +18,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"pgregory.net/rapid"
 
+	"github.com/passgate/passgate/fuzz"
 	"github.com/passgate/passgate/gate"
 	"github.com/passgate/passgate/reports"
 )
@@ -94,6 +95,67 @@ func TestJSONFollowsTheSchema(t *testing.T) {
 	v.(map[string]any)["findings"].([]any)[1].(map[string]any)["blocking"] = true
 	if schema(t).Validate(v) == nil {
 		t.Error("the schema accepts a fixed finding that blocks")
+	}
+}
+
+// TestSchemaKnowsEveryStream: the schema takes the name of every stream that a case
+// can have, as those of a stream and as that of a finding, and no others.
+func TestSchemaKnowsEveryStream(t *testing.T) {
+	c, err := fuzz.ReadModule("a.hlo", []byte("HloModule a\nENTRY e {\n  a = f32[2] parameter(0)\n  b = f32[2] parameter(1)\n  h = f32[] constant(0.5)\n  k = f32[2] broadcast(h), dimensions={}\n  m = f32[2] maximum(a, k)\n  ROOT r = f32[2] multiply(m, b)\n}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	streams := append([]fuzz.Stream{{Name: fuzz.OwnStream}}, c.Streams(1)...)
+	streams = append(streams, c.EdgeStreams(1)...)
+	if b, ok := c.Branch(1); ok {
+		streams = append(streams, b)
+	}
+	kinds := map[string]bool{}
+	valid := func(of func(r *gate.Result)) error {
+		r := sample("x")
+		of(r)
+		out, err := reports.Render(reports.JSON, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := jsonschema.UnmarshalJSON(bytes.NewReader(out))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return schema(t).Validate(v)
+	}
+	for _, s := range append(streams, fuzz.Stream{Name: "other"}, fuzz.Stream{Name: "edges"}) {
+		name, known := s.Name, s.Name != "other" && s.Name != "edges"
+		kind, _, _ := strings.Cut(name, "-")
+		kinds[kind] = kinds[kind] || known
+		for _, of := range []func(r *gate.Result){
+			func(r *gate.Result) { r.Cases[0].Streams[0].Name = name },
+			func(r *gate.Result) { r.Findings[0].Stream = name },
+		} {
+			if err := valid(of); (err == nil) != known {
+				t.Errorf("stream %s: %v", name, err)
+			}
+		}
+	}
+	// Every constant of the package that names a stream is among them.
+	files, err := filepath.Glob("../fuzz/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	constants := 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`(?m)^(?:const |\t)[A-Z]\w*Stream\s*=\s*"(\w+)"`).FindAllStringSubmatch(string(text), -1) {
+			if constants++; !kinds[m[1]] {
+				t.Errorf("the case has no stream of kind %s (%s)", m[1], file)
+			}
+		}
+	}
+	if constants < 7 {
+		t.Errorf("%d names of streams found", constants)
 	}
 }
 
