@@ -26,14 +26,17 @@ func (res *Result) cover(steps map[string]stepCount) {
 	}
 }
 
-// addCoverage adds counts; the passes are sorted by name.
-func (res *Result) addCoverage(p PassCount) {
-	i, found := slices.BinarySearchFunc(res.Coverage, p.Name, func(c PassCount, name string) int { return cmp.Compare(c.Name, name) })
+func (res *Result) addCoverage(p PassCount) { res.Coverage = AddCoverage(res.Coverage, p) }
+
+// AddCoverage adds counts to coverage, which is sorted by name.
+func AddCoverage(to []PassCount, p PassCount) []PassCount {
+	i, found := slices.BinarySearchFunc(to, p.Name, func(c PassCount, name string) int { return cmp.Compare(c.Name, name) })
 	if !found {
-		res.Coverage = slices.Insert(res.Coverage, i, PassCount{Name: p.Name})
+		to = slices.Insert(to, i, PassCount{Name: p.Name})
 	}
-	c := &res.Coverage[i]
+	c := &to[i]
 	c.Ran += p.Ran
 	c.Fired += p.Fired
 	c.Cases += p.Cases
+	return to
 }

@@ -40,7 +40,9 @@ func (w *Work) cost(ctx context.Context, c *fuzz.Case) (Cost, bool) {
 			return out, false
 		}
 		r.Format = worker.HLO
-		r.Timeout += 20 * time.Millisecond * time.Duration(c.Module.NumInstructions()) // as the gate's
+		if r.Timeout > 0 { // else the pool's own
+			r.Timeout += 20 * time.Millisecond * time.Duration(c.Module.NumInstructions()) // as the gate's
+		}
 	}
 	compile := func(b *builds.Build) (float64, bool) {
 		for range 2 {

@@ -79,6 +79,14 @@ func NewJob(base, head, witness *builds.Build, cases []*fuzz.Case) *Job {
 	return j
 }
 
+// manyUnits bounds the units of a job that nobody has cut into units: a record has
+// about 15 KB beside its cases (the passes that were seen), so the journal of
+// 1,000,000 cases stays below 2 GB, and a kill costs no more than a few minutes.
+const manyUnits = 20_000
+
+// UnitOf is the number of cases of a unit of a job with so many.
+func UnitOf(cases int) int { return max(1, (cases+manyUnits-1)/manyUnits) }
+
 // JobError is a job that cannot be run.
 type JobError struct{ Reason string }
 

@@ -92,6 +92,9 @@ func TestRelease(t *testing.T) {
 			if !tally.Add(r) || tally.Add(r) || tally.Progress.Done != i+1 {
 				t.Fatalf("unit %d is not counted once", r.Unit)
 			}
+			if len(r.Result.Coverage) == 0 || tally.records[r.Unit-1].Result.Coverage != nil {
+				t.Errorf("unit %d: coverage is %d passes in the record, %d in the tally", r.Unit, len(r.Result.Coverage), len(tally.records[r.Unit-1].Result.Coverage))
+			}
 		}
 		res, report, err := tally.Result(time.Unix(0, 0), previous)
 		if err != nil {
@@ -154,6 +157,15 @@ func TestRelease(t *testing.T) {
 		t.Errorf("units of one case -, of two +:\n%s", diff)
 	}
 	hostile(t, w, records[0])
+}
+
+// TestUnitOf: a job has no more units than the journal of a large one can bear.
+func TestUnitOf(t *testing.T) {
+	for _, c := range []struct{ cases, want int }{{0, 1}, {1, 1}, {20_000, 1}, {20_001, 2}, {1_000_000, 50}, {1_000_001, 51}} {
+		if got := UnitOf(c.cases); got != c.want {
+			t.Errorf("%d cases: units of %d, want %d", c.cases, got, c.want)
+		}
+	}
 }
 
 // hostile: what is not the record of a unit of this job is refused.

@@ -23,7 +23,9 @@ type Progress struct {
 // often. It is not safe for concurrent use.
 type Tally struct {
 	work    *Work
-	records []*Record // by unit-1
+	records []*Record // by unit-1, without their coverage
+	// coverage is the sum of all records': most of a record of one case.
+	coverage []gate.PassCount
 	// Progress counts what is there.
 	Progress Progress
 }
@@ -34,13 +36,17 @@ func (w *Work) NewTally() *Tally {
 	return &Tally{work: w, records: make([]*Record, n), Progress: Progress{Units: n}}
 }
 
-// Add takes a record; false if its unit is there already. The record keeps what
-// the report needs.
+// Add takes a record; false if its unit is there already.
 func (t *Tally) Add(r *Record) bool {
 	if t.records[r.Unit-1] != nil {
 		return false
 	}
-	t.records[r.Unit-1] = r
+	kept, res := *r, *r.Result
+	for _, c := range res.Coverage {
+		t.coverage = gate.AddCoverage(t.coverage, c)
+	}
+	res.Coverage, kept.Result = nil, &res
+	t.records[r.Unit-1] = &kept
 	t.Progress.Done++
 	for _, f := range r.Result.Findings {
 		t.Progress.Findings++
@@ -99,6 +105,11 @@ func (t *Tally) Result(now time.Time, previous *Report) (*gate.Result, *Report, 
 	if err != nil {
 		return nil, nil, err
 	}
+	if len(results) == 1 { // it may be the record's own
+		one := *res
+		res = &one
+	}
+	res.Coverage = t.coverage
 	// The time of a run is the machines' time: units overlap, and a run may be cut
 	// into several.
 	res.Timing = gate.Timing{Workers: 1}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,7 +32,7 @@ type jobFlags struct {
 	Cut       bool     `help:"Judge programs in pieces where the whole leaves too much open." default:"true" negatable:""`
 	CutLimit  int      `help:"Largest program, in instructions, that is judged in pieces; 0 is no limit." default:"500" placeholder:"N"`
 	CostRuns  int      `help:"Compilations of each case by each build that measure the time of a compilation; 0 for none." default:"3"`
-	UnitCases int      `help:"Cases that are finished together." default:"1" name:"unit"`
+	UnitCases int      `help:"Cases that are finished together; 0 is one, or as many as make 20,000 units." default:"0" name:"unit"`
 }
 
 // releaseCmd compares two builds over a corpus.
@@ -133,8 +134,8 @@ func (f jobFlags) job(a *app, run runFlags, only passesFlags) (*release.Job, [3]
 	if err := run.check(); err != nil {
 		return nil, found, err
 	}
-	if f.Programs < 0 || f.CostRuns < 0 || f.UnitCases < 1 || f.Null < 0 || f.Probes < 0 {
-		return nil, found, usagef("--programs, --cost-runs, --null and --probes want numbers from 0, --unit from 1")
+	if f.Programs < 0 || f.CostRuns < 0 || f.UnitCases < 0 || f.Null < 0 || f.Probes < 0 {
+		return nil, found, usagef("--programs, --cost-runs, --null, --probes and --unit want numbers from 0")
 	}
 	rules, err := f.policy()
 	if err != nil {
@@ -156,7 +157,7 @@ func (f jobFlags) job(a *app, run runFlags, only passesFlags) (*release.Job, [3]
 	}
 	j := release.NewJob(found[0], found[1], found[2], append(cases, made...))
 	j.Seed, j.Timeout, j.Probes, j.NullCases, j.NoCut, j.CutLimit, j.PassesOnly = run.Seed, run.Timeout, f.Probes, f.Null, !f.Cut, f.CutLimit, only.PassesOnly
-	j.UnitCases, j.CostRuns = f.UnitCases, f.CostRuns
+	j.UnitCases, j.CostRuns = cmp.Or(f.UnitCases, release.UnitOf(len(cases)+len(made))), f.CostRuns
 	if rules != nil {
 		j.PolicyFile, j.PolicyText = f.Policy, rules.Text
 	}
