@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -835,6 +836,34 @@ ENTRY e {
 		}
 		if x := s.At(0).Re; bounds && x.C == -1 && x.E == 0 && x.K == 0 {
 			t.Error("the sort places NaN")
+		}
+	}
+}
+
+// A window over all of a large array is refused before its positions are listed:
+// 2^31 of them take 8 GiB.
+func TestLargeWindowsTakeNoMemory(t *testing.T) {
+	m := parseModule(t, `add {
+  x = f32[] parameter(0)
+  y = f32[] parameter(1)
+  ROOT r = f32[] add(x, y)
+}
+ENTRY e {
+  z = f32[] constant(0)
+  x = f32[46592] broadcast(z), dimensions={}
+  ROOT r = f32[46592] reduce-window(x, z), window={size=46592 pad=46591_0}, to_apply=add
+}`)
+	for steps, want := range map[int64]bool{1 << 23: true, 0: false} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := Run(t.Context(), m, nil, Options{Bounds: true, MaxSteps: steps})
+		runtime.ReadMemStats(&after)
+		var u *Unsupported
+		if limited := errors.Is(err, ErrStepLimit); limited != want || !limited && !errors.As(err, &u) {
+			t.Errorf("limit %d: %v", steps, err)
+		}
+		if used := after.TotalAlloc - before.TotalAlloc; used > 1<<26 {
+			t.Errorf("limit %d: %d MiB", steps, used>>20)
 		}
 	}
 }

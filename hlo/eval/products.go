@@ -410,7 +410,7 @@ func (e *Evaluator) convolution(in *hlo.Instruction, a []*Array) (*Array, error)
 		}
 	}
 	xs := strides(x.Dims)
-	plan, err := newWindowPlan(in, x.Dims[2:], outDims, xs[2:])
+	plan, err := e.newWindowPlan(in, x.Dims[2:], outDims, xs[2:])
 	if err != nil {
 		return nil, err
 	}

@@ -344,8 +344,9 @@ type windowPlan struct {
 
 // newWindowPlan lays windows over an operand (xla_data.proto Window,
 // IterateThroughWindow): position w of window o sees
-// (o*stride + w*window_dilation - padding_low) / base_dilation.
-func newWindowPlan(in *hlo.Instruction, dims, out []int64, stride []int) (*windowPlan, error) {
+// (o*stride + w*window_dilation - padding_low) / base_dilation. Its tables are no
+// larger than the work on the windows may be, nor than an array.
+func (e *Evaluator) newWindowPlan(in *hlo.Instruction, dims, out []int64, stride []int) (*windowPlan, error) {
 	wd := in.Attr.GetWindow().GetDimensions()
 	if len(wd) != len(dims) || len(out) != len(dims) {
 		return nil, malformed(in, "a window of %d dimensions for rank %d", len(wd), len(dims))
@@ -357,7 +358,13 @@ func newWindowPlan(in *hlo.Instruction, dims, out []int64, stride []int) (*windo
 		}
 		p.size = append(p.size, int(w.Size))
 		p.positions *= int(w.Size)
-		at := make([]int32, int(out[d])*int(w.Size))
+		switch n := out[d] * w.Size; {
+		case n>>6 > e.opts.MaxSteps-e.steps:
+			return nil, ErrStepLimit
+		case n > e.opts.MaxElements:
+			return nil, unsupported(in, "windows of %d positions (limit %d)", n, e.opts.MaxElements)
+		}
+		at := make([]int32, out[d]*w.Size)
 		for o := range out[d] {
 			for k := range w.Size {
 				i := o*w.Stride + k*w.WindowDilation - w.PaddingLow
@@ -410,7 +417,7 @@ func (p *windowPlan) window(index []int, offsets []int32) []int32 {
 // the reference implementation leaves them out, which is the same for an
 // initial value that is neutral. For another one both are legal.
 func (e *Evaluator) reduceWindow(in *hlo.Instruction, body *callee, a []*Array, init []Scalar, out []int64) ([]*Array, error) {
-	p, err := newWindowPlan(in, a[0].Dims, out, strides(a[0].Dims))
+	p, err := e.newWindowPlan(in, a[0].Dims, out, strides(a[0].Dims))
 	if err != nil {
 		return nil, err
 	}
@@ -526,7 +533,7 @@ func (e *Evaluator) selectAndScatter(in *hlo.Instruction, a []*Array) (*Array, e
 	operand = e.num.as(sel.types[0], operand)
 	t := in.Shape.Type
 	source, init = e.num.as(t, source), e.num.as(t, init)
-	p, err := newWindowPlan(in, operand.Dims, source.Dims, strides(operand.Dims))
+	p, err := e.newWindowPlan(in, operand.Dims, source.Dims, strides(operand.Dims))
 	if err != nil {
 		return nil, err
 	}
