@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/passgate/passgate/fuzz"
@@ -207,13 +208,37 @@ func (w stopwatch) rate(programs, cases int, inXLA time.Duration) Rate {
 	return r
 }
 
-// Bench compiles and runs every case on one build, on each of its input
-// streams, and measures two ways: persistent workers that compile a program
-// once for all its streams, as Run does, and a fresh process for each program
-// and stream. Programs that end in anything but a result are left out of both. Of cfg it uses
+// ProgramsPerSecond are the programs per second, each with all its cases.
+func (r Rate) ProgramsPerSecond() float64 { return float64(r.Programs) / r.Seconds }
+
+// ProgramsPerCore are the programs per second of processor time.
+func (r Rate) ProgramsPerCore() float64 { return float64(r.Programs) / r.ProcessorSeconds }
+
+// BenchPersistent compiles and runs every case on one build, in persistent
+// workers that compile a program once for all its input streams, as Run does.
+// Programs that end in anything but a result are left out. Of cfg it uses
 // Runner, Now, CPU, Seed, Timeout and Workers.
-func Bench(ctx context.Context, cfg Config, b *builds.Build, cases []*fuzz.Case, rounds int) (persistent, fresh Rate, err error) {
-	var programs, single []worker.Request
+func BenchPersistent(ctx context.Context, cfg Config, b *builds.Build, cases []*fuzz.Case, rounds int) (Rate, error) {
+	programs, single, err := benchRequests(ctx, cfg, b, cases)
+	if err != nil {
+		return Rate{}, err
+	}
+	return benchRate(ctx, cfg, b, cfg.Runner.Do, programs, len(programs), len(single), rounds)
+}
+
+// BenchFresh does the same as BenchPersistent in a fresh process for each program
+// and stream.
+func BenchFresh(ctx context.Context, cfg Config, b *builds.Build, cases []*fuzz.Case, rounds int) (Rate, error) {
+	programs, single, err := benchRequests(ctx, cfg, b, cases)
+	if err != nil {
+		return Rate{}, err
+	}
+	return benchRate(ctx, cfg, b, cfg.Runner.DoFresh, single, len(programs), len(single), rounds)
+}
+
+// benchRequests are the cases that run on a build: whole programs with all their
+// streams, and the same one by one.
+func benchRequests(ctx context.Context, cfg Config, b *builds.Build, cases []*fuzz.Case) (programs, single []worker.Request, err error) {
 	for _, c := range cases {
 		if runnable(c) != "" {
 			continue
@@ -237,33 +262,31 @@ func Bench(ctx context.Context, cfg Config, b *builds.Build, cases []*fuzz.Case,
 		}
 	}
 	if len(programs) == 0 {
-		return persistent, fresh, &ConfigError{"none of the cases runs on " + b.Spec.String()}
+		return nil, nil, &ConfigError{"none of the cases runs on " + b.Spec.String()}
 	}
-	measure := func(do func(context.Context, *builds.Build, worker.Request) worker.Outcome, requests []worker.Request) Rate {
-		var inXLA meter
-		watch := cfg.stopwatch()
-		queue := make(chan worker.Request)
-		done := make(chan struct{})
-		for range max(1, cfg.Workers) {
-			go func() {
-				for r := range queue {
-					inXLA.add(do(ctx, b, r).InXLA)
-				}
-				done <- struct{}{}
-			}()
-		}
-		for range rounds {
-			for _, r := range requests {
-				queue <- r
+	return programs, single, nil
+}
+
+// benchRate measures how fast do gets through requests, which are so many
+// programs and cases, rounds times.
+func benchRate(ctx context.Context, cfg Config, b *builds.Build, do func(context.Context, *builds.Build, worker.Request) worker.Outcome, requests []worker.Request, programs, cases, rounds int) (Rate, error) {
+	var inXLA meter
+	watch := cfg.stopwatch()
+	queue := make(chan worker.Request)
+	var wg sync.WaitGroup
+	for range max(1, cfg.Workers) {
+		wg.Go(func() {
+			for r := range queue {
+				inXLA.add(do(ctx, b, r).InXLA)
 			}
-		}
-		close(queue)
-		for range max(1, cfg.Workers) {
-			<-done
-		}
-		return watch.rate(rounds*len(programs), rounds*len(single), inXLA.total)
+		})
 	}
-	persistent = measure(cfg.Runner.Do, programs)
-	fresh = measure(cfg.Runner.DoFresh, single)
-	return persistent, fresh, ctx.Err()
+	for range rounds {
+		for _, r := range requests {
+			queue <- r
+		}
+	}
+	close(queue)
+	wg.Wait()
+	return watch.rate(rounds*programs, rounds*cases, inXLA.total), ctx.Err()
 }

@@ -24,6 +24,7 @@ import (
 // exploreFlags are the flags of commands that look for programs of their own.
 type exploreFlags struct {
 	Corpus     []string `help:"Corpora: programs to start from (see passgate corpus)." sep:"none" placeholder:"DIR"`
+	Shipped    bool     `help:"Start from the programs that passgate ships for these passes, too." default:"true" negatable:""`
 	MaxCases   int      `help:"Explore this many programs at most; with a limit and no budget, the same report every time." default:"0"`
 	MinFirings int      `help:"Programs in which a changed pass must fire; below, the verdict is not-exercised." default:"10"`
 	Execute    string   `help:"Run every explored program, and not only its passes: yes, no, or auto (where the change may show only so)." enum:"auto,yes,no" default:"auto"`
@@ -75,7 +76,7 @@ func (f exploreFlags) plan(a *app, t target, checkout string, cfg *gate.Config, 
 	if f.MaxCases < 0 || f.MinFirings < 0 {
 		return usagef("--max-cases %d, --min-firings %d: want numbers from 0", f.MaxCases, f.MinFirings)
 	}
-	seeds, err := f.seeds(a.ctx, t, checkout)
+	seeds, err := f.seeds(a.ctx, t, checkout, platformOf(cfg.Base.Spec))
 	if err != nil {
 		return err
 	}
@@ -168,8 +169,8 @@ func mutated(r *rand.Rand, name string, a, b *fuzz.Case) *fuzz.Case {
 }
 
 // seeds gathers the programs to start from, best first: the unit tests of the
-// passes in focus, then the corpora.
-func (f exploreFlags) seeds(ctx context.Context, t target, checkout string) ([]*fuzz.Case, error) {
+// passes in focus, the corpora given, then the programs that passgate ships.
+func (f exploreFlags) seeds(ctx context.Context, t target, checkout, platform string) ([]*fuzz.Case, error) {
 	var out []*fuzz.Case
 	if checkout != "" {
 		out = append(out, corpus.Tests(os.DirFS(checkout), t.changes.Focus)...)
@@ -190,6 +191,15 @@ func (f exploreFlags) seeds(ctx context.Context, t target, checkout string) ([]*
 			return nil, usagef("--corpus %s: %s", dir, strings.TrimPrefix(err.Error(), "corpus: "))
 		}
 		found, err := corpus.Pieces(ctx, entries, names, opcodes)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, found...)
+	}
+	if f.Shipped {
+		found, err := corpus.ShippedSeeds(platform, func(step string) bool {
+			return slices.ContainsFunc(t.focus, func(p gate.Focus) bool { return p.Matches(step) })
+		})
 		if err != nil {
 			return nil, err
 		}

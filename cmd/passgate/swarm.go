@@ -175,7 +175,7 @@ func (a *app) swarm(f *swarmFlags, fix *fixFlags, names, reports, files []string
 	if len(cfg.Focus)+len(cfg.Reports)+len(cfg.Cases) == 0 {
 		return usagef("nothing to do: want a change or --passes to stress, reports to reproduce, or cases")
 	}
-	if cfg.Corpus, err = (exploreFlags{Corpus: f.Corpus}).seeds(a.ctx, aim, ""); err != nil {
+	if cfg.Corpus, err = (exploreFlags{Corpus: f.Corpus}).seeds(a.ctx, aim, "", ""); err != nil {
 		return err
 	}
 	if f.Checkout != "" {

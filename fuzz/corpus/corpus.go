@@ -196,14 +196,26 @@ func shares(n map[string]int) []Share {
 // missing for its size, again and again. Entries without a signature are not
 // picked. The order of the result is that of entries.
 func Cover(entries []Entry) []Entry {
+	var out []Entry
+	for _, i := range slices.Sorted(slices.Values(cover(entries, func(int, int) bool { return true }))) {
+		out = append(out, entries[i])
+	}
+	return out
+}
+
+// cover is Cover's choice in its order, by index, as long as more agrees to the
+// number of entries and the size of their files, the next one included.
+func cover(entries []Entry, more func(n, size int) bool) []int {
 	missing := map[string]bool{}
-	for _, e := range entries {
+	sizes := make([]int, len(entries))
+	for i, e := range entries {
+		sizes[i] = len(e.file().Format())
 		for _, s := range e.Signatures {
 			missing[s] = true
 		}
 	}
-	picked := make([]bool, len(entries))
-	for len(missing) > 0 {
+	var out []int
+	for total := 0; len(missing) > 0; {
 		best, most := -1, 0.0
 		for i, e := range entries {
 			n := 0
@@ -212,19 +224,16 @@ func Cover(entries []Entry) []Entry {
 					n++
 				}
 			}
-			if value := float64(n) / float64(100+len(e.Case.Text)); value > most {
+			if value := float64(n) / float64(sizes[i]); value > most {
 				best, most = i, value
 			}
 		}
-		picked[best] = true
+		if total += sizes[best]; !more(len(out)+1, total) {
+			break
+		}
+		out = append(out, best)
 		for _, s := range entries[best].Signatures {
 			delete(missing, s)
-		}
-	}
-	var out []Entry
-	for i, e := range entries {
-		if picked[i] {
-			out = append(out, e)
 		}
 	}
 	return out

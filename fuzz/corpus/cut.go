@@ -120,6 +120,7 @@ func grow(home *hlo.Computation, centre *hlo.Instruction, size int) *piece {
 	}
 	p := &piece{home: home, inside: map[*hlo.Instruction]bool{}}
 	queue := []*hlo.Instruction{centre}
+	asked := map[*hlo.Instruction]bool{} // elements whose tuple was put first
 	for len(queue) > 0 && len(p.inside) < size {
 		in := queue[0]
 		queue = queue[1:]
@@ -127,9 +128,10 @@ func grow(home *hlo.Computation, centre *hlo.Instruction, size int) *piece {
 			continue
 		}
 		if in.Op == hlo.OpGetTupleElement && !p.inside[in.Operands[0]] {
-			if !cuttable(in.Operands[0]) {
+			if asked[in] || !cuttable(in.Operands[0]) {
 				continue // becomes a parameter
 			}
+			asked[in] = true
 			queue = append(queue, in.Operands[0], in)
 			continue
 		}
