@@ -326,6 +326,15 @@ func (r *run) workPasses(ctx context.Context, c *fuzz.Case) caseReport {
 		}
 		k.measureMinimal(ctx, &found[i])
 	}
+	for i, b := range []*builds.Build{r.cfg.Base, r.cfg.Head} { // compile-only builds go on behind the passes
+		if t := both[i].trail; t != nil && b.Kind == builds.CompileOnly {
+			k.placements[i] = betweenInstructions(placementIn(t.Final))
+		}
+	}
+	found = k.place(found)
+	if base, head := k.placements[0], k.placements[1]; base != nil && head != nil {
+		report.result.Buffers = &Buffers{base.Bytes, head.Bytes}
+	}
 	report.findings = finish(c, k.asked, found)
 	report.answers = passAnswers(both, streams, k.asked)
 	report.passesOnly = true

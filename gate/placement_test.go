@@ -1,16 +1,22 @@
 package gate
 
 import (
+	"context"
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/passgate/passgate/fuzz"
+	"github.com/passgate/passgate/hlo/hlopb"
+	"github.com/passgate/passgate/xla/builds"
+	"github.com/passgate/passgate/xla/worker"
 	"github.com/passgate/passgate/xla/worker/workertest"
 )
 
@@ -68,5 +74,84 @@ func TestRunOnRealBuilds(t *testing.T) {
 		if c.Elements == 0 || c.Operation == "" {
 			t.Errorf("cell %+v", c)
 		}
+	}
+}
+
+// overlapping is a runner whose head gives all values of an allocation the same
+// place.
+type overlapping struct {
+	Runner
+	head string
+}
+
+func (p overlapping) Do(ctx context.Context, b *builds.Build, r worker.Request) worker.Outcome {
+	o := p.Runner.Do(ctx, b, r)
+	files, _ := filepath.Glob(filepath.Join(r.DumpDir, "*after_optimizations.hlo.pb"))
+	if b.ID != p.head || r.DumpDir == "" || len(files) != 1 {
+		return o
+	}
+	var dump hlopb.HloProto
+	data, err := os.ReadFile(files[0])
+	if err == nil {
+		err = proto.Unmarshal(data, &dump)
+	}
+	if err == nil {
+		for _, a := range dump.GetBufferAssignment().GetBufferAllocations() {
+			for _, v := range a.Assigned {
+				v.Offset = 0
+			}
+		}
+		data, err = proto.Marshal(&dump)
+	}
+	if err == nil {
+		err = os.WriteFile(files[0], data, 0o600)
+	}
+	if err != nil {
+		panic(err)
+	}
+	return o
+}
+
+const twoLive = `-- module.hlo --
+HloModule two
+ENTRY e {
+  x = f32[8,8] parameter(0)
+  y = f32[8,8] parameter(1)
+  a = f32[8,8] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  b = f32[8,8] dot(y, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT r = f32[8,8] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+}
+`
+
+// The buffer assignment of a compile-only build is checked between its
+// instructions; it does not block, since nothing is executed.
+func TestPlacementOfCompileOnlyBuilds(t *testing.T) {
+	pool, b := workertest.Open(t, 2, "xla-2026-06", "jax-0.11.2")
+	for _, one := range b {
+		one.Kind = builds.CompileOnly // as if there were no device
+	}
+	c, err := fuzz.ReadCase("two.case", []byte(twoLive))
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(r Runner, c *fuzz.Case) *Result {
+		res, err := Run(t.Context(), Config{Base: b[0], Head: b[1], Runner: r, Now: time.Now, Seed: 1, Cases: []*fuzz.Case{c}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res
+	}
+	for _, c := range []*fuzz.Case{c, exampleCase(t, "shifted-copy")} {
+		if res := run(pool, c); len(res.Findings) != 0 || res.Cases[0].Buffers == nil {
+			t.Errorf("%s: buffers %+v, findings %+v", c.Name, res.Cases[0].Buffers, res.Findings)
+		}
+	}
+	res := run(overlapping{pool, b[1].ID}, c)
+	if len(res.Findings) != 1 {
+		t.Fatalf("findings %+v", res.Findings)
+	}
+	f := res.Findings[0]
+	if f.Class != BufferCorruption || f.Status != New || f.Blocking || !slices.Equal(f.Witnesses, []string{WitnessPlacement}) || !strings.Contains(f.Detail, "nothing is executed") {
+		t.Errorf("%+v", f)
 	}
 }

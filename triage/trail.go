@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"slices"
@@ -46,6 +47,9 @@ type Trail struct {
 	// Optimised is the module that code generation got; nil if the
 	// compilation did not get that far.
 	Optimised *hlo.Module
+	// Final is the dump of that module, an xla.HloProto, with the buffer assignment
+	// if the compilation got there.
+	Final []byte
 	// Runs are all pass runs in order if the compiler tells; nil otherwise.
 	Runs []dump.Run
 	// Last is the pass that the last dump says comes next: where a compiler
@@ -110,6 +114,7 @@ func NewTrail(ctx context.Context, c Compiler, b *builds.Build, m *hlo.Module, r
 	}
 	for _, comp := range compilations {
 		if comp.After != "" {
+			t.Final, _ = fs.ReadFile(fsys, comp.After)
 			if data, err := dump.Module(fsys, comp.After); err == nil {
 				if t.Optimised, _ = hlo.UnmarshalModule(data); t.Optimised != nil { // unreadable: as if it were not there
 					RemoveStop(t.Optimised)
