@@ -356,7 +356,8 @@ func (k *caseRun) answer(ctx context.Context) []answer {
 		}
 	}
 	k.strict = sides[ComparisonFlags]
-	for i := range 2 {
+	for i, b := range []*builds.Build{k.run.cfg.Base, k.run.cfg.Head} {
+		k.askRefusers(ctx, b, sides[ComparisonFlags][i], sides[DefaultFlags][i])
 		settleMessages(sides[ComparisonFlags][i], sides[DefaultFlags][i])
 	}
 	var out []answer
@@ -429,15 +430,53 @@ func (k *caseRun) executeBoth(ctx context.Context, flags string) (sides [2][]sid
 	return sides
 }
 
+// refuserTries is how often a compiler is asked again that gave nothing but errors
+// of its own making. One that dies on half of its attempts, or more, is taken for
+// one that never dies at most once in 64 cases.
+const refuserTries = 5
+
+// askRefusers compiles again where a build refused by an error of its own making,
+// until its process dies. Some compilers do one or the other on the same program,
+// by chance: the graver is said, so that a report does not depend on which came.
+func (k *caseRun) askRefusers(ctx context.Context, b *builds.Build, runs ...[]side) {
+	refused := false
+	for _, s := range slices.Concat(runs...) {
+		if s.behaviour == Crashed && !s.refused {
+			return
+		}
+		refused = refused || s.refused
+	}
+	if !refused {
+		return
+	}
+	r := k.request(ComparisonFlags)
+	r.CompileOnly, r.Inputs = true, nil
+	for range refuserTries {
+		s := ofOutcome(k.pooled(b).try(ctx, r))
+		if s.behaviour != Crashed || s.refused {
+			continue
+		}
+		for _, sides := range runs {
+			for i := range sides {
+				if sides[i].refused {
+					sides[i] = s
+				}
+			}
+		}
+		return
+	}
+}
+
 // settleMessages gives all crashes of one build on one case the message that
-// came most often. The threads of a compiler race for the first complaint;
-// the report should not.
+// came most often, of those with which its process died if it did. The threads of a
+// compiler race for the first complaint; the report should not.
 func settleMessages(runs ...[]side) {
 	count := map[string]int{}
 	best := ""
+	died := slices.ContainsFunc(slices.Concat(runs...), func(s side) bool { return s.behaviour == Crashed && !s.refused })
 	for _, sides := range runs {
 		for _, s := range sides {
-			if s.behaviour == Crashed {
+			if s.behaviour == Crashed && s.refused != died {
 				count[s.detail]++
 			}
 		}

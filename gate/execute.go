@@ -22,7 +22,10 @@ type side struct {
 	// behaviour is empty if the program ran.
 	behaviour Behaviour
 	detail    string
-	runs      []execution
+	// refused: the compiler gave an error of its own making (behaviour is Crashed),
+	// and its process lived.
+	refused bool
+	runs    []execution
 	// memory is what was seen of the runs' memory, guard the access outside the
 	// arguments and died the end of a process that only such runs show.
 	memory *worker.Memory
@@ -308,18 +311,18 @@ func ofFailure(f *worker.Failure) side {
 	}
 	switch f.Code {
 	case pjrt.Internal:
-		s.behaviour = Crashed
+		s.behaviour, s.refused = Crashed, f.Stage == worker.StageCompile
 		if f.Stage == worker.StageCompile && strings.Contains(f.Message, "[hlo verifier]") && !strings.Contains(f.Message, "Failed after ") {
 			// XLA's verifier refuses the program as it came in, by a rule that ours
 			// does not know; where a pass broke it, the message names the pass.
-			s.behaviour = Rejected
+			s.behaviour, s.refused = Rejected, false
 		}
 	case pjrt.Unknown, pjrt.DataLoss, pjrt.Aborted:
 		s.behaviour = Crashed
 	case pjrt.FailedPrecondition:
 		s.behaviour = Rejected
 		if f.Stage == worker.StageCompile {
-			s.behaviour = Crashed
+			s.behaviour, s.refused = Crashed, true
 		}
 	case pjrt.Unimplemented, pjrt.NotFound, pjrt.ResourceExhausted:
 		s.behaviour = Unsupported
