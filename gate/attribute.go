@@ -183,7 +183,7 @@ func (k *caseRun) findKernel(ctx context.Context, f *observedFinding, trail *tri
 	switch {
 	case err != nil:
 	case kernel != nil:
-		f.kernel = triage.KernelKind(kernel.Instruction)
+		f.kernel = triage.KernelKind(kernel.Instruction, kernel.Library && f.Nature == Unwritten)
 		f.Level = LevelEmitter
 		f.Instruction = kernel.Instruction.Name
 		f.Location = &Location{Computation: trail.Optimised.Entry.Name, Opcode: kernel.Instruction.Op.String(), InPlace: kernel.InPlace,
@@ -215,7 +215,7 @@ func (k *caseRun) findKernel(ctx context.Context, f *observedFinding, trail *tri
 		return true
 	default:
 		if in := triage.InPlace(trail.Optimised); in != nil {
-			f.kernel = triage.KernelKind(in)
+			f.kernel = triage.KernelKind(in, false)
 			f.Instruction = in.Name
 			f.Location = &Location{Computation: trail.Optimised.Entry.Name, Opcode: in.Op.String(), InPlace: true, Source: triage.Source(in)}
 		}

@@ -407,7 +407,7 @@ func (c *cutter) kernel(ctx context.Context, trail *triage.Trail, fault triage.P
 	}
 	f.Detail = appendDetail(f.Detail, fmt.Sprintf("%%%s of %%%s, on the values that it reads in the program", fault.Instruction.Name, fault.Computation.Name))
 	f.Pass, f.Level, f.Piece = pass, level, [...]string{"computation", "fusion", "operation"}[fault.Level]
-	f.Instruction, f.kernel = fault.Instruction.Name, triage.KernelKind(fault.Instruction)
+	f.Instruction, f.kernel = fault.Instruction.Name, triage.KernelKind(fault.Instruction, false)
 	f.Location = &Location{Computation: fault.Computation.Name, Opcode: fault.Instruction.Op.String(), InPlace: fault.InPlace,
 		Source: triage.Source(fault.Instruction), LegalBefore: fault.Where.Before, LegalAfter: fault.Where.After}
 	c.file(f, piece)

@@ -143,7 +143,7 @@ func writeHTML(w io.Writer, r *gate.Result, cases *caseTable) error {
 	rows := cases.rows()
 	hash := sha256.Sum256([]byte(script))
 	return pageTemplate.Execute(w, map[string]any{
-		"R": r, "Verdict": verdictWords[r.Verdict], "Counts": tallyOf(r).String(), "Broke": broke[:len(broke)-more], "MoreBroke": more, "Findings": table, "Also": also, "Details": n,
+		"R": r, "Verdict": verdictWords[r.Verdict], "Counts": tallyOf(r).String(), "Entries": len(all), "Broke": broke[:len(broke)-more], "MoreBroke": more, "Findings": table, "Also": also, "Details": n,
 		"Undetailed": len(table) - n, "Left": left, "Figures": figs, "CellColumns": cellColumns, "CellNote": cellNote, "Reasons": reasonsOf(r), "Null": nullWord(r), "Untested": untested(r), "Cases": rows, "CasesSeen": cases.seen, "CasesLeft": cases.seen - len(rows),
 		"Witnesses": strings.Join(witnesses(r), ", "), "Reproduce": reproduce(r), "Where": where(r, func(s string) string { return visible(clip(s, 1000), false) }), "Errors": errors, "New": hasNew(r),
 		"Script": template.JS(script), "ScriptHash": template.HTMLAttr("sha256-" + base64.StdEncoding.EncodeToString(hash[:])),

@@ -43,8 +43,13 @@ func RewriteAt(before, after *hlo.Module, at *Location) (r Rewrite, ok bool) {
 	for _, vn := range b.of {
 		shared[vn] = there[vn]
 	}
-	e := expression{shared: shared, leaves: map[string]int{}, texts: map[*hlo.Instruction]string{}, root: b.of[x]}
+	e := expression{shared: shared, leaves: map[string]int{}, texts: map[*hlo.Instruction]string{}, root: b.of[x], narrow: map[string]bool{}}
 	e.digests = b
+	for _, i := range indices(x) {
+		if t := i.Shape.Type; t.IsInteger() && t.Bits() < 32 {
+			e.narrow[b.of[b.through(i)]] = true
+		}
+	}
 	if x.Op == hlo.OpGetTupleElement {
 		e.tuple = b.of[x.Operands[0]]
 	}
@@ -330,6 +335,22 @@ type expression struct {
 	root   string // number of the place before the step
 	tuple  string // number of the tuple of which that is an element; "" if it is none
 	fused  bool   // the place was read as the result of a fusion
+	// narrow are the indices of the place that overflow where others do not: which
+	// of their types it is makes no other defect.
+	narrow map[string]bool
+}
+
+// indices are the operands of an instruction that are places in another one.
+func indices(in *hlo.Instruction) []*hlo.Instruction {
+	switch n := len(in.Operands); in.Op {
+	case hlo.OpGather, hlo.OpDynamicSlice:
+		return in.Operands[1:]
+	case hlo.OpDynamicUpdateSlice:
+		return in.Operands[2:]
+	case hlo.OpScatter:
+		return in.Operands[n/2 : n/2+1]
+	}
+	return nil
 }
 
 // maxText bounds the text of one operand; longer ones are digests.
@@ -356,7 +377,9 @@ func (e *expression) text(in *hlo.Instruction) string {
 			n = len(e.leaves)
 			e.leaves[vn] = n
 		}
-		t = fmt.Sprintf("#%d %s", n, in.Shape.Type)
+		if t = fmt.Sprintf("#%d %s", n, in.Shape.Type); e.narrow[vn] {
+			t = fmt.Sprintf("#%d narrow index", n)
+		}
 	case moves(in):
 		t = e.text(in.Operands[0])
 	default:
@@ -492,9 +515,14 @@ func Alone(ctx context.Context, m *hlo.Module, in *hlo.Instruction, args []*eval
 
 // KernelKind is what a kernel computes, for the key of a fault behind the
 // passes: the kinds of instructions in it, each once, in which sizes and what
-// only moves a value do not show.
-func KernelKind(in *hlo.Instruction) string {
+// only moves a value do not show. A kernel that leaves its result unwritten does so
+// whatever its bodies would compute: they are left out.
+func KernelKind(in *hlo.Instruction, unwritten bool) string {
 	var kinds []string
+	kind := kind
+	if unwritten {
+		kind = func(in *hlo.Instruction) string { return "unwritten " + in.Op.String() }
+	}
 	add := func(in *hlo.Instruction) {
 		if in.Op != hlo.OpParameter && in.Op != hlo.OpConstant && in.Op != hlo.OpTuple && in.Op != hlo.OpGetTupleElement && !moves(in) {
 			kinds = append(kinds, kind(in))

@@ -62,6 +62,18 @@ func TestRewriteAt(t *testing.T) {
 			Rewrite{"add f32(#0 f32; #1 f32)", "maximum f32(#0 f32; #1 f32)"},
 		},
 		{
+			"an index of a narrow type, whichever it is",
+			entry("p = s32[4] parameter(0)  i = u8[] parameter(1)  ROOT r = s32[2] dynamic-slice(p, i), dynamic_slice_sizes={2}"), "r",
+			entry("p = s32[4] parameter(0)  i = u8[] parameter(1)  j = u8[] add(i, i)  ROOT r = s32[2] dynamic-slice(p, j), dynamic_slice_sizes={2}"), "r",
+			Rewrite{"dynamic-slice s32(#0 s32; #1 narrow index)", "dynamic-slice s32(#0 s32; add u8(#1 narrow index; #1 narrow index))"},
+		},
+		{
+			"a narrow value that is no index",
+			entry("p = u8[4] parameter(0)  i = s32[] parameter(1)  ROOT r = u8[2] dynamic-slice(p, i), dynamic_slice_sizes={2}"), "r",
+			entry("p = u8[4] parameter(0)  i = s32[] parameter(1)  j = s32[] add(i, i)  ROOT r = u8[2] dynamic-slice(p, j), dynamic_slice_sizes={2}"), "r",
+			Rewrite{"dynamic-slice u8(#0 u8; #1 s32)", "dynamic-slice u8(#0 u8; add s32(#1 s32; #1 s32))"},
+		},
+		{
 			"into a fusion",
 			entry("p = f32[4] parameter(0)  n = f32[4] negate(p)  ROOT r = f32[4] abs(n)"), "r",
 			"HloModule m\nf { x = f32[4] parameter(0)  n = f32[4] negate(x)  ROOT s = f32[4] sign(n) }\nENTRY e { p = f32[4] parameter(0)  ROOT fu = f32[4] fusion(p), kind=kLoop, calls=f }", "fu",
@@ -85,6 +97,20 @@ ROOT s = f32[2,2] select(z, p, n)`), "s",
 	other := parsed(t, entry("q = f32[4] parameter(0)  ROOT m = f32[4]{0} negate(q)"))
 	if r, ok := RewriteAt(same, other, &Location{Before: same.Entry.Root, After: other.Entry.Root}); ok {
 		t.Errorf("%+v of programs that differ in names", r)
+	}
+}
+
+// TestKernelKind: what a kernel reduces with is part of what it computes, unless it
+// leaves its result unwritten.
+func TestKernelKind(t *testing.T) {
+	reduce := func(op string) *hlo.Instruction {
+		return parsed(t, "HloModule m\nadd { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] "+op+"(a, b) }\nENTRY e { p = f32[4] parameter(0)  z = f32[] constant(0)  ROOT r = f32[] reduce(p, z), dimensions={0}, to_apply=add }").Entry.Root
+	}
+	if a, b := KernelKind(reduce("add"), false), KernelKind(reduce("maximum"), false); a == b {
+		t.Errorf("both are %s", a)
+	}
+	if a, b := KernelKind(reduce("add"), true), KernelKind(reduce("maximum"), true); a != b || a == "" {
+		t.Errorf("unwritten, %q and %q", a, b)
 	}
 }
 
