@@ -867,3 +867,27 @@ ENTRY e {
 		}
 	}
 }
+
+// TestSortFlushes: a sort of one operand may flush subnormals, one that carries
+// others along may not.
+func TestSortFlushes(t *testing.T) {
+	const less = "less { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = pred[] compare(a, b), direction=LT }\nboth { a = f32[] parameter(0) b = f32[] parameter(1) c = s32[] parameter(2) d = s32[] parameter(3) ROOT r = pred[] compare(a, b), direction=LT }\n"
+	for _, c := range []struct {
+		root, got string
+		want      Verdict
+	}{
+		{"ROOT r = f32[2] sort(x), dimensions={0}, to_apply=less", "f32[2] {0, 1}", In},
+		{"ROOT r = f32[2] sort(x), dimensions={0}, to_apply=less", "f32[2] {1e-39, 1}", In},
+		{"ROOT r = f32[2] sort(x), dimensions={0}, to_apply=less", "f32[2] {2e-38, 1}", Out},
+		{"s = (f32[2], s32[2]) sort(x, i), dimensions={0}, to_apply=both\n ROOT r = f32[2] get-tuple-element(s), index=0", "f32[2] {0, 1}", Out},
+	} {
+		m := parseModule(t, less+"ENTRY e {\n x = f32[2] parameter(0)\n i = s32[2] iota(), iota_dimension=0\n "+c.root+"\n}")
+		v, err := Run(t.Context(), m, parseValues(t, "f32[2] {1, 1e-39}"), Options{Bounds: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if verdict := v.Array.Legal(0, parseValues(t, c.got)[0].Array.At(0)); verdict != c.want {
+			t.Errorf("%s for %s: %v, want %v", c.got, c.root, verdict, c.want)
+		}
+	}
+}

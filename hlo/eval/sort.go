@@ -76,7 +76,34 @@ func (e *Evaluator) sort(in *hlo.Instruction, a []*Array) (*Value, error) {
 	for i, x := range sorted {
 		sorted[i] = x.transpose(back)
 	}
+	if len(sorted) == 1 && e.num.Bounds {
+		sorted[0] = sorted[0].flushed()
+	}
 	return arraysValue(in.Shape.IsTuple(), sorted), nil
+}
+
+// flushed is a with room for subnormal elements that became zero: a sort of one
+// operand may be a network of minima and maxima, which are arithmetic, and on
+// CPUs that flushes (seen on xla-2026-06 in sorts of rows of 24 f32, not on jax-0.11.2).
+func (a *Array) flushed() *Array {
+	f := floatTypes[a.Type]
+	if f == nil {
+		return a
+	}
+	r := a
+	for i := range a.Len() {
+		s := a.At(i)
+		slack := f.slack(s.Re)
+		if !(slack > 0) { // NaN has none
+			continue
+		}
+		if r == a {
+			r = a.Clone()
+		}
+		s.Re.E += slack
+		r.Set(i, s)
+	}
+	return r
 }
 
 // answer is the value of a comparison.
