@@ -153,7 +153,7 @@ func xlaxiom(ctx context.Context, python string, n int) (gate.Rate, error) {
 	defer os.RemoveAll(dir)
 	campaign := func(n int) (wall, used time.Duration, err error) {
 		out := filepath.Join(dir, fmt.Sprint(n))
-		cmd := exec.CommandContext(ctx, python, "-m", "xlaxiom", "campaign", "--profile", "standard", "--cases", fmt.Sprint(n), "--seed", "1", "--max-duration-s", "3600", "--output", out)
+		cmd := exec.CommandContext(ctx, python, "-m", "xlaxiom", "campaign", "--profile", "standard", "--cases", fmt.Sprint(n), "--seed", "1", "--max-duration-s", "900", "--output", out)
 		if text, err := cmd.CombinedOutput(); err != nil {
 			return 0, 0, usagef("--xlaxiom %s: %v: %s", python, err, oneLine(string(text)))
 		}
