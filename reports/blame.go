@@ -130,7 +130,7 @@ func Testimony(e *gate.Evidence, quote func(string) string) string {
 		says = "no word"
 	}
 	if e.Says == gate.Unknowing {
-		says = "unknown, " + says
+		says = "cannot tell: " + says
 	}
 	return fmt.Sprintf("%s (%s)", says, quote(e.Witness))
 }

@@ -104,9 +104,9 @@ func TestBlame(t *testing.T) {
 			"Guilty is a library that computes k (fusion); the pass step p/2/fusion hands the work to it: the compiled program gives wrong values (execution); each of 3 pass steps keeps the program's meaning (per-pass validation); right before p/2/fusion, wrong after it (execution of states); so the rewrite is right, and what runs in its place is wrong"},
 		{"a pass", gate.Finding{Pass: step("algsimp"), Level: gate.LevelHLO, Instruction: "b", Location: &gate.Location{Opcode: "slice", AfterOpcode: "slice"}, Witnesses: []string{gate.WitnessPasses},
 			Evidence: []gate.Evidence{{Witness: gate.WitnessPasses, Says: gate.Accuses, Detail: "output 0[0] may be {1} before and {2} after"}, {Witness: gate.WitnessStates, Says: gate.Unknowing, Detail: "nothing runs"}}},
-			"Guilty is the pass step p/2/algsimp, which makes a wrong slice of b (slice): output 0[0] may be {1} before and {2} after (per-pass validation); unknown, nothing runs (execution of states)"},
+			"Guilty is the pass step p/2/algsimp, which makes a wrong slice of b (slice): output 0[0] may be {1} before and {2} after (per-pass validation); cannot tell: nothing runs (execution of states)"},
 		{"one witness that the other cannot check", gate.Finding{Pass: step("fusion"), Witnesses: both, Evidence: []gate.Evidence{{Witness: gate.WitnessPasses, Says: gate.Unknowing, Detail: "1 of 3 pass steps cannot be judged"}, turned}},
-			"Suspected is the pass step p/2/fusion: the compiled program gives wrong values (execution); unknown, 1 of 3 pass steps cannot be judged (per-pass validation); right before p/2/fusion, wrong after it (execution of states)"},
+			"Suspected is the pass step p/2/fusion: the compiled program gives wrong values (execution); cannot tell: 1 of 3 pass steps cannot be judged (per-pass validation); right before p/2/fusion, wrong after it (execution of states)"},
 		{"a crash", gate.Finding{Class: gate.Crash, Pass: step("algsimp"), Level: gate.LevelAbort, Witnesses: []string{gate.WitnessExecution}}, "It ends in the pass step p/2/algsimp: compiled and run, it dies (execution)"},
 		{"nobody knows", gate.Finding{}, "Who is guilty is not known"},
 	} {

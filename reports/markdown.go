@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/passgate/passgate/gate"
+	"github.com/passgate/passgate/hlo"
 )
 
 // Marker is the hidden first line of the sticky comment: whoever updates the
@@ -71,7 +72,42 @@ func brokeWord(f *gate.Finding, also []string) string {
 	if f.Nature != "" {
 		nature = " (" + short(f.Nature, 80) + ")"
 	}
-	return fmt.Sprintf("**%s%s** in case %s%s: %s%s", f.Class, byWord(f), short(caseWord(f), 80), more, short(firstWord(shown(f)), 300), nature)
+	return fmt.Sprintf("**%s%s**%s (case %s%s): %s%s", f.Class, byWord(f), placeWord(f), short(caseWord(f), 80), more, short(firstWord(shown(f)), 300), nature)
+}
+
+// placeWord names the operations: the one at fault if it is known, those of the
+// program that shows it if they are few.
+func placeWord(f *gate.Finding) string {
+	if loc := shown(f).Location; loc != nil && f.Level == gate.LevelHLO && loc.Opcode != "" && loc.Opcode != hlo.OpFusion.String() {
+		return " at " + short(loc.Opcode, 40)
+	}
+	if ops := operations(f.Minimal); len(ops) > 0 && len(ops) <= maxPlaces {
+		return " in a program of " + short(listed(ops), 120)
+	}
+	return ""
+}
+
+// maxPlaces bounds the operations that say what a program is about.
+const maxPlaces = 3
+
+// operations are the opcodes of the entry computation of HLO text that compute
+// something, in their order; nil if the text does not parse.
+func operations(text string) []string {
+	m, err := hlo.Parse("", []byte(text))
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, in := range m.Entry.Instructions {
+		switch in.Op {
+		case hlo.OpParameter, hlo.OpConstant, hlo.OpBroadcast, hlo.OpTuple, hlo.OpGetTupleElement, hlo.OpBitcast, hlo.OpCopy:
+			continue
+		}
+		if op := in.Op.String(); !slices.Contains(out, op) {
+			out = append(out, op)
+		}
+	}
+	return out
 }
 
 // byWord is " by " and the culprit, "" while it is unknown.
@@ -80,6 +116,14 @@ func byWord(f *gate.Finding) string {
 		return ""
 	}
 	return " " + byOrIn(f) + " " + short(culprit(f), 80)
+}
+
+// listed is "a, b and c".
+func listed(words []string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
 }
 
 // maxReasons bounds the reasons that are shown.
@@ -160,7 +204,7 @@ func tested(r *gate.Result, l limits) string {
 		fmt.Fprintf(&b, " Pass steps: %d judged, %d legal by rule, %d undecided, %d unknown; base and head are identical up to step %d%s.", s.Judged, s.ByRule, s.Undecided, s.Unknown, s.Aligned, summed(t.Cases))
 	}
 	if w := witnesses(r); len(w) > 0 {
-		fmt.Fprintf(&b, " The findings rest on %s.", short(strings.Join(w, ", "), 400))
+		fmt.Fprintf(&b, " The findings rest on %s.", short(listed(w), 400))
 	}
 	b.WriteString("\n\n")
 	if r.Cut != nil {
@@ -449,7 +493,7 @@ func cutMarkdown(c *gate.CutCounts) string {
 		return ""
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "<details><summary>Judged in pieces, because the whole leaves too much open: %s; %d of %d pass steps by what they changed</summary>\n\n", many(c.InPieces(), "program"), c.JudgedSteps, c.Steps)
+	fmt.Fprintf(&b, "<details><summary>Judged piece by piece: %s, of which as a whole too many elements stay open; %d of %d pass steps by what they changed</summary>\n\n", many(c.InPieces(), "program"), c.JudgedSteps, c.Steps)
 	b.WriteString("| level | pieces | elements judged | of them with wide bounds | undecided | wrong | pieces unsupported |\n|---|---|---|---|---|---|---|\n")
 	for _, l := range c.Levels {
 		if l.Pieces == 0 {
@@ -538,13 +582,16 @@ func findingMarkdown(f *gate.Finding, also []string, limit int) string {
 	}
 	fmt.Fprintf(&b, "<details%s><summary>%s</summary>\n\n%s\n</details>\n\n", open, programWord(f), fenced("", clip(f.Minimal, limit)))
 	quote := func(s string) string { return short(s, 300) }
-	facts := []string{blame(m, quote)}
+	side := map[gate.Status]string{gate.Fixed: "in base: ", gate.PreExisting: "in base and head: "}[f.Status]
+	facts := []string{side + blame(m, quote)}
 	add := func(format string, args ...any) { facts = append(facts, fmt.Sprintf(format, args...)) }
 	if s := extent(m); s != "" {
 		add("%s", short(s, 600))
 	}
 	if s := inCase(f, quote); s != "" {
 		add("%s", s)
+	} else {
+		add("on %s", quote(inputsWord(f)))
 	}
 	if m.Location != nil && m.Location.Source != "" {
 		add("source line %s", short(m.Location.Source, 200))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"golang.org/x/tools/txtar"
@@ -17,7 +18,7 @@ import (
 func findingReadme(dir string, r *gate.Result, f *gate.Finding) string {
 	var b strings.Builder
 	m := shown(f)
-	fmt.Fprintf(&b, "# %s\n", f.ID)
+	fmt.Fprintf(&b, "# %s%s%s (%s)\n", f.Class, byWord(f), placeWord(f), f.ID)
 	b.WriteString(findingMarkdown(f, nil, 20_000))
 	fmt.Fprintf(&b, "\n## See it\n\nIn this folder; the first runs both builds beside the reference, the second the reference alone:\n\n%s", fenced("sh", strings.Join(showCommands(dir, r, f), "\n")))
 	if f.InMinimal != nil && f.InMinimal.BackendOnly {
@@ -183,7 +184,7 @@ func issueText(r *gate.Result, whole *gate.Finding) string {
 		case "module.hlo", "module.mlir":
 			program = string(s.Data)
 		case "inputs":
-			inputs = string(s.Data)
+			inputs = uniform(string(s.Data))
 		}
 	}
 	b.WriteString(fenced("", clip(program, 20_000)))
@@ -191,6 +192,23 @@ func issueText(r *gate.Result, whole *gate.Finding) string {
 		fmt.Fprintf(&b, "\nInputs, one per parameter:\n\n%s", fenced("", clip(inputs, 4_000)))
 	}
 	return b.String()
+}
+
+// uniform shortens literals whose elements are all the same: nobody reads a
+// thousand zeros, and a long list is cut.
+func uniform(inputs string) string {
+	lines := strings.SplitAfter(inputs, "\n")
+	for i, l := range lines {
+		shape, values, ok := strings.Cut(strings.TrimSpace(l), " ")
+		if !ok || !strings.HasPrefix(values, "{") {
+			continue
+		}
+		all := strings.FieldsFunc(values, func(r rune) bool { return strings.ContainsRune("{}, ", r) })
+		if len(all) > 8 && len(slices.Compact(slices.Clone(all))) == 1 {
+			lines[i] = fmt.Sprintf("%s, each element %s\n", shape, all[0])
+		}
+	}
+	return strings.Join(lines, "")
 }
 
 // builds are the builds that show a finding and those that do not.

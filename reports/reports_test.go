@@ -536,7 +536,7 @@ func TestProgramsLeftWholeAreSaid(t *testing.T) {
 		t.Errorf("summary:\n%s", s)
 	}
 	r.Cut.Cases = 4
-	if s := summary(); !strings.Contains(s, "leaves too much open: 1 program;") {
+	if s := summary(); !strings.Contains(s, "Judged piece by piece: 1 program,") {
 		t.Errorf("summary:\n%s", s)
 	}
 }
