@@ -493,7 +493,7 @@ func cutMarkdown(c *gate.CutCounts) string {
 		return ""
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "<details><summary>Judged piece by piece: %s, of which as a whole too many elements stay open; %d of %d pass steps by what they changed</summary>\n\n", many(c.InPieces(), "program"), c.JudgedSteps, c.Steps)
+	fmt.Fprintf(&b, "<details><summary>%s judged part by part, since rounding left too many elements of the whole open; %d of %d pass steps by the part that they changed</summary>\n\n", many(c.InPieces(), "program"), c.JudgedSteps, c.Steps)
 	b.WriteString("| level | pieces | elements judged | of them with wide bounds | undecided | wrong | pieces unsupported |\n|---|---|---|---|---|---|---|\n")
 	for _, l := range c.Levels {
 		if l.Pieces == 0 {

@@ -532,11 +532,11 @@ func TestProgramsLeftWholeAreSaid(t *testing.T) {
 		}
 		return string(out)
 	}
-	if s := summary(); !strings.Contains(s, "3 programs with undecided elements too large") || strings.Contains(s, "Judged in pieces") {
+	if s := summary(); !strings.Contains(s, "3 programs with undecided elements too large") || strings.Contains(s, "judged part by part") {
 		t.Errorf("summary:\n%s", s)
 	}
 	r.Cut.Cases = 4
-	if s := summary(); !strings.Contains(s, "Judged piece by piece: 1 program,") {
+	if s := summary(); !strings.Contains(s, "<summary>1 program judged part by part") {
 		t.Errorf("summary:\n%s", s)
 	}
 }

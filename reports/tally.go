@@ -180,12 +180,11 @@ func untested(r *gate.Result) []string {
 // where says where the command of reproduce is to be run, and what its files are.
 // quote makes foreign text harmless.
 func where(r *gate.Result, quote func(string) string) string {
-	out := "With passgate on a Linux machine and the cases of the run"
-	if hasNew(r) {
-		out = "With passgate on a Linux machine"
-		if dir := dirOf(r); !filepath.IsAbs(dir) {
-			out += fmt.Sprintf(", in the directory in which the check was started (in CI: in which the artifact is unpacked as %s)", quote(dir))
-		}
+	out := "On Linux, with passgate (go install github.com/passgate/passgate/cmd/passgate@latest)"
+	if !hasNew(r) {
+		out += " and the cases of the run"
+	} else if dir := dirOf(r); !filepath.IsAbs(dir) {
+		out += fmt.Sprintf(", in the directory that holds %s: the one of the check or, for a CI job, one into which its artifact is unpacked as %s", quote(dir), quote(dir))
 	}
 	for _, b := range []*gate.Build{&r.Base, &r.Head} {
 		if b.Source != "" {
