@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -38,6 +40,13 @@ func openStore(ctx context.Context, file string, create bool) (*store.Store, err
 // prepare finds out before a run whether the store can be written.
 func (f storeFlags) prepare(ctx context.Context) error {
 	if f.Store == "" {
+		return nil
+	}
+	if _, err := os.Stat(f.Store); errors.Is(err, fs.ErrNotExist) {
+		// record creates it: bad input leaves nothing behind.
+		if dir, err := os.Stat(filepath.Dir(f.Store)); err != nil || !dir.IsDir() {
+			return usagef("--store %s: %s is not a directory", f.Store, filepath.Dir(f.Store))
+		}
 		return nil
 	}
 	s, err := openStore(ctx, f.Store, true)

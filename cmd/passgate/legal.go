@@ -61,8 +61,11 @@ func (c *legalCmd) Run(a *app) error {
 	} else {
 		printLegal(a, res)
 	}
-	if res.Blocks > 0 {
+	switch {
+	case res.Blocks > 0:
 		a.code = exitBlocked
+	case res.Skipped > 0:
+		a.code = exitInconclusive
 	}
 	return nil
 }
@@ -88,4 +91,7 @@ func printLegal(a *app, res *legal.Result) {
 		}
 	}
 	fmt.Fprintf(a.stdout, "%d legal changes, %d of them show in the bits, %d blocked\n", len(res.Outcomes), res.Changed, res.Blocks)
+	if res.Skipped > 0 {
+		fmt.Fprintf(a.stdout, "interrupted: %d more not judged\n", res.Skipped)
+	}
 }

@@ -50,6 +50,7 @@ type Result struct {
 	Build    string       `json:"build"`
 	Blocks   int          `json:"blocks"`
 	Changed  int          `json:"changed"` // changes that show in the bits
+	Skipped  int          `json:"skipped"` // changes that were not judged: the run was interrupted
 	Outcomes []Outcome    `json:"outcomes"`
 	Gate     *gate.Result `json:"-"`
 }
@@ -136,6 +137,10 @@ func Run(ctx context.Context, cfg Config, changes []Change) (*Result, error) {
 	}
 	out := &Result{Build: cfg.Build.Spec.Text, Gate: g}
 	for i, c := range changes {
+		if g.Cases[i].Outcome == gate.CaseSkipped {
+			out.Skipped++
+			continue
+		}
 		o := outcome(c, g, &g.Cases[i])
 		if o.Blocked {
 			out.Blocks++
