@@ -54,9 +54,11 @@ func Replay(ctx context.Context, cfg Config, b *builds.Build, c *fuzz.Case) Repl
 	out := Replayed{Case: c.Name, Build: b.Spec.String(), Outcome: Skipped}
 	b = poisoned(b)
 	cfg.Base, cfg.Head = b, b
-	why := runnable(c)
+	why := ""
 	if cfg.BackendOnly && c.Module != nil {
 		why = cmp.Or(feedable(c), alone(c.Module))
+	} else {
+		why = runnable(c)
 	}
 	if !cfg.passesOnly() {
 		why = cmp.Or(why, movable(c))
@@ -214,31 +216,19 @@ func (r Rate) ProgramsPerSecond() float64 { return float64(r.Programs) / r.Secon
 // ProgramsPerCore are the programs per second of processor time.
 func (r Rate) ProgramsPerCore() float64 { return float64(r.Programs) / r.ProcessorSeconds }
 
-// BenchPersistent compiles and runs every case on one build, in persistent
-// workers that compile a program once for all its input streams, as Run does.
-// Programs that end in anything but a result are left out. Of cfg it uses
-// Runner, Now, CPU, Seed, Timeout and Workers.
-func BenchPersistent(ctx context.Context, cfg Config, b *builds.Build, cases []*fuzz.Case, rounds int) (Rate, error) {
-	programs, single, err := benchRequests(ctx, cfg, b, cases)
-	if err != nil {
-		return Rate{}, err
-	}
-	return benchRate(ctx, cfg, b, cfg.Runner.Do, programs, len(programs), len(single), rounds)
+// Bench is what is compiled and run to measure a build: the cases that run on it,
+// as whole programs with all their input streams, and the same one by one.
+type Bench struct {
+	cfg              Config
+	build            *builds.Build
+	programs, single []worker.Request
 }
 
-// BenchFresh does the same as BenchPersistent in a fresh process for each program
-// and stream.
-func BenchFresh(ctx context.Context, cfg Config, b *builds.Build, cases []*fuzz.Case, rounds int) (Rate, error) {
-	programs, single, err := benchRequests(ctx, cfg, b, cases)
-	if err != nil {
-		return Rate{}, err
-	}
-	return benchRate(ctx, cfg, b, cfg.Runner.DoFresh, single, len(programs), len(single), rounds)
-}
-
-// benchRequests are the cases that run on a build: whole programs with all their
-// streams, and the same one by one.
-func benchRequests(ctx context.Context, cfg Config, b *builds.Build, cases []*fuzz.Case) (programs, single []worker.Request, err error) {
+// NewBench finds the cases that run on a build, on each of their input streams:
+// programs that end in anything but a result are left out. Of cfg it uses Runner,
+// Now, CPU, Seed and Timeout.
+func NewBench(ctx context.Context, cfg Config, build *builds.Build, cases []*fuzz.Case) (*Bench, error) {
+	b := &Bench{cfg: cfg, build: build}
 	for _, c := range cases {
 		if runnable(c) != "" {
 			continue
@@ -252,32 +242,43 @@ func benchRequests(ctx context.Context, cfg Config, b *builds.Build, cases []*fu
 		for _, s := range c.Streams(cfg.Seed) {
 			one := r
 			one.Inputs = [][]worker.Array{arguments(s.Inputs)}
-			if out := cfg.Runner.Do(ctx, b, one); out.Status == worker.OK && out.Result.Sets[0].Failure == nil {
-				single = append(single, one)
+			if out := cfg.Runner.Do(ctx, build, one); out.Status == worker.OK && out.Result.Sets[0].Failure == nil {
+				b.single = append(b.single, one)
 				r.Inputs = append(r.Inputs, one.Inputs[0])
 			}
 		}
 		if len(r.Inputs) > 0 {
-			programs = append(programs, r)
+			b.programs = append(b.programs, r)
 		}
 	}
-	if len(programs) == 0 {
-		return nil, nil, &ConfigError{"none of the cases runs on " + b.Spec.String()}
+	if len(b.programs) == 0 {
+		return nil, &ConfigError{"none of the cases runs on " + build.Spec.String()}
 	}
-	return programs, single, nil
+	return b, nil
 }
 
-// benchRate measures how fast do gets through requests, which are so many
-// programs and cases, rounds times.
-func benchRate(ctx context.Context, cfg Config, b *builds.Build, do func(context.Context, *builds.Build, worker.Request) worker.Outcome, requests []worker.Request, programs, cases, rounds int) (Rate, error) {
+// Persistent measures persistent workers that compile a program once for all its
+// input streams, as Run does.
+func (b *Bench) Persistent(ctx context.Context, workers, rounds int) (Rate, error) {
+	return b.rate(ctx, b.cfg.Runner.Do, b.programs, workers, rounds)
+}
+
+// Fresh measures a fresh process for each program and stream, one at a time.
+func (b *Bench) Fresh(ctx context.Context, rounds int) (Rate, error) {
+	return b.rate(ctx, b.cfg.Runner.DoFresh, b.single, 1, rounds)
+}
+
+// rate measures how fast do gets through requests, which are all programs and
+// cases, rounds times.
+func (b *Bench) rate(ctx context.Context, do func(context.Context, *builds.Build, worker.Request) worker.Outcome, requests []worker.Request, workers, rounds int) (Rate, error) {
 	var inXLA meter
-	watch := cfg.stopwatch()
+	watch := b.cfg.stopwatch()
 	queue := make(chan worker.Request)
 	var wg sync.WaitGroup
-	for range max(1, cfg.Workers) {
+	for range max(1, workers) {
 		wg.Go(func() {
 			for r := range queue {
-				inXLA.add(do(ctx, b, r).InXLA)
+				inXLA.add(do(ctx, b.build, r).InXLA)
 			}
 		})
 	}
@@ -288,5 +289,5 @@ func benchRate(ctx context.Context, cfg Config, b *builds.Build, do func(context
 	}
 	close(queue)
 	wg.Wait()
-	return watch.rate(rounds*programs, rounds*cases, inXLA.total), ctx.Err()
+	return watch.rate(rounds*len(b.programs), rounds*len(b.single), inXLA.total), ctx.Err()
 }

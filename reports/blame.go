@@ -36,12 +36,16 @@ func culprit(f *gate.Finding) string {
 	return "unknown"
 }
 
-// byOrIn stands between a class and its culprit.
-func byOrIn(f *gate.Finding) string {
-	if f.Class == gate.Crash || f.Class == gate.Hang {
-		return "in"
+// byCulprit is " by " (in a crash or hang " in ") and the culprit, made harmless by
+// quote; "" while it is unknown.
+func byCulprit(f *gate.Finding, quote func(string) string) string {
+	switch {
+	case shown(f).Pass == nil:
+		return ""
+	case f.Class == gate.Crash || f.Class == gate.Hang:
+		return " in " + quote(culprit(f))
 	}
-	return "by"
+	return " by " + quote(culprit(f))
 }
 
 func accused(f *gate.Finding, quote func(string) string) string {

@@ -23,17 +23,12 @@ var script string
 const longestCode = 200_000
 
 var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
-	"text":   func(s any) string { return visible(clip(fmt.Sprint(s), 20_000), false) },
-	"code":   func(s string) string { return visible(clip(s, longestCode), true) },
-	"brief":  func(f *gate.Finding) string { return visible(clip(firstWord(shown(f)), 240), false) },
-	"status": func(f *gate.Finding) string { return visible(statusWord(f), false) },
-	"shown":  shown,
-	"by": func(f *gate.Finding) string {
-		if shown(f).Pass == nil {
-			return ""
-		}
-		return " " + byOrIn(f) + " " + culprit(f)
-	},
+	"text":       func(s any) string { return visible(clip(fmt.Sprint(s), 20_000), false) },
+	"code":       func(s string) string { return visible(clip(s, longestCode), true) },
+	"brief":      func(f *gate.Finding) string { return visible(clip(firstWord(shown(f)), 240), false) },
+	"status":     func(f *gate.Finding) string { return visible(statusWord(f), false) },
+	"shown":      shown,
+	"by":         func(f *gate.Finding) string { return byCulprit(f, func(s string) string { return s }) },
 	"blame":      Blame,
 	"extent":     extent,
 	"incase":     func(f *gate.Finding) string { return inCase(f, func(s string) string { return Neutral(s, 300) }) },

@@ -110,12 +110,9 @@ func operations(text string) []string {
 	return out
 }
 
-// byWord is " by " and the culprit, "" while it is unknown.
+// byWord is byCulprit in Markdown.
 func byWord(f *gate.Finding) string {
-	if shown(f).Pass == nil {
-		return ""
-	}
-	return " " + byOrIn(f) + " " + short(culprit(f), 80)
+	return byCulprit(f, func(s string) string { return short(s, 80) })
 }
 
 // listed is "a, b and c".

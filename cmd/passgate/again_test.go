@@ -100,12 +100,14 @@ func TestSeeItAgain(t *testing.T) {
 	}
 }
 
+// result is the result.json of a directory, which fits the schema.
 func result(t *testing.T, dir string) *gate.Result {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(dir, "result.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	validate(t, data)
 	var r gate.Result
 	if err := json.Unmarshal(data, &r); err != nil {
 		t.Fatal(err)

@@ -74,16 +74,18 @@ func (c *benchCmd) Run(a *app) error {
 	}
 	var yardsticks []way
 	if found[0].Kind == builds.Executable {
+		b, err := gate.NewBench(a.ctx, cfg, found[0], cases)
+		if err != nil {
+			return err
+		}
 		for _, n := range counts {
-			cfg.Workers = n
-			r, err := gate.BenchPersistent(a.ctx, cfg, found[0], cases, c.Rounds)
+			r, err := b.Persistent(a.ctx, n, c.Rounds)
 			if err != nil {
 				return err
 			}
 			ways = append(ways, way{"persistent workers", n, r})
 		}
-		cfg.Workers = 1
-		r, err := gate.BenchFresh(a.ctx, cfg, found[0], cases, 1)
+		r, err := b.Fresh(a.ctx, 1)
 		if err != nil {
 			return err
 		}

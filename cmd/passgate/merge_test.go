@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -50,17 +49,9 @@ minimum-firing: {default: 2}
 	}
 	read := func(name string) *gate.Result {
 		t.Helper()
-		data, err := os.ReadFile(filepath.Join(dir, name, "result.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		validate(t, data)
-		var res gate.Result
-		if err := json.Unmarshal(data, &res); err != nil {
-			t.Fatal(err)
-		}
+		res := result(t, filepath.Join(dir, name))
 		res.Timing = gate.Timing{}
-		return &res
+		return res
 	}
 	whole := read("whole")
 	code, output := passgate(t, dir, "report", "--merge", "--out", "merged", "shards")

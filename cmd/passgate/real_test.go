@@ -276,15 +276,7 @@ func TestSigterm(t *testing.T) {
 	if code := cmd.ProcessState.ExitCode(); code != 3 {
 		t.Errorf("exit code %d, want 3", code)
 	}
-	data, err := os.ReadFile(filepath.Join(out, "result.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	validate(t, data)
-	var res gate.Result
-	if err := json.Unmarshal(data, &res); err != nil {
-		t.Fatal(err)
-	}
+	res := result(t, out)
 	if res.Totals.Executed == 0 || res.Totals.Skipped == 0 || res.Verdict != gate.Inconclusive {
 		t.Errorf("%d executed, %d skipped, verdict %s", res.Totals.Executed, res.Totals.Skipped, res.Verdict)
 	}

@@ -165,7 +165,7 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 // judge runs a command of passgate and reads its result and its progress.
 func judge(ctx context.Context, passgate, dir string, args ...string) (r result, err error) {
 	cmd := exec.CommandContext(ctx, passgate, append(args, "--out", dir)...)
-	var text bytes.Buffer
+	var text, said bytes.Buffer // the command writes both at the same time
 	cmd.Stdout = &text
 	progress, err := cmd.StderrPipe()
 	if err != nil {
@@ -176,7 +176,7 @@ func judge(ctx context.Context, passgate, dir string, args ...string) (r result,
 		return r, err
 	}
 	for lines := bufio.NewScanner(progress); lines.Scan(); {
-		fmt.Fprintln(&text, lines.Text())
+		fmt.Fprintln(&said, lines.Text())
 		var programs int
 		if _, err := fmt.Sscanf(lines.Text(), "%d programs,", &programs); err == nil {
 			r.progress = append(r.progress, mark{programs, time.Since(start)})
@@ -184,7 +184,7 @@ func judge(ctx context.Context, passgate, dir string, args ...string) (r result,
 	}
 	var exit *exec.ExitError
 	if err := cmd.Wait(); err != nil && !(errors.As(err, &exit) && exit.ExitCode() == 1) { // 1: something blocks
-		return r, fmt.Errorf("passgate %s: %w: %s", strings.Join(args, " "), err, text.String())
+		return r, fmt.Errorf("passgate %s: %w: %s%s", strings.Join(args, " "), err, text.String(), said.String())
 	}
 	data, err := os.ReadFile(filepath.Join(dir, "result.json"))
 	if err != nil {
