@@ -314,7 +314,11 @@ func (a *app) pool(workers int, timeout time.Duration) (*worker.Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	return worker.NewPool(worker.Config{Command: []string{exe, "worker"}, Workers: workers, Timeout: timeout})
+	dir, err := a.scratch.dir() // builds leave files behind where they work
+	if err != nil {
+		return nil, err
+	}
+	return worker.NewPool(worker.Config{Command: []string{exe, "worker"}, Workers: workers, Timeout: timeout, TempDir: dir})
 }
 
 // runFlags are the flags of commands that run cases on builds.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/passgate/passgate/fuzz"
@@ -151,6 +152,14 @@ type reduceCmd struct {
 func (c *reduceCmd) Run(a *app) error {
 	if c.Probes < 1 {
 		return usagef("--probes %d: want a number from 1", c.Probes)
+	}
+	if c.Out != "" { // noticed before the work
+		if info, err := os.Stat(filepath.Dir(c.Out)); err != nil || !info.IsDir() {
+			return usagef("--out %s: %s is not a directory", c.Out, filepath.Dir(c.Out))
+		}
+		if err := checkOut(filepath.Dir(c.Out)); err != nil {
+			return err
+		}
 	}
 	return a.investigate(c.runFlags, c.passesFlags, []string{c.Case}, []string{c.Base, c.Head}, c.Probes, func(k *fuzz.Case, f *gate.Finding, err error) error {
 		if err != nil {

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"math"
 	"os"
@@ -158,19 +160,35 @@ func parseShard(s string) (i, n int, err error) {
 // exploreBudget is the time of a check that gets neither cases nor a limit.
 const exploreBudget = 5 * time.Minute
 
-// checkOut finds out before the run whether the reports can be written.
+// checkOut finds out before the run whether the reports can be written: it makes
+// the directory and a file in it, and removes both if they were not there.
 func checkOut(dir string) error {
+	var made []string
 	for at := filepath.Clean(dir); ; at = filepath.Dir(at) {
 		info, err := os.Stat(at)
-		switch {
-		case err == nil && info.IsDir():
-			return nil
-		case err == nil:
+		if err == nil && !info.IsDir() {
 			return usagef("--out %s: %s is not a directory", dir, at)
-		case at == filepath.Dir(at):
-			return nil
+		}
+		if err == nil || at == filepath.Dir(at) {
+			break
+		}
+		made = append(made, at)
+	}
+	err := os.MkdirAll(dir, 0o755)
+	if err == nil {
+		var f *os.File
+		if f, err = os.CreateTemp(dir, ".passgate-"); err == nil {
+			err = errors.Join(f.Close(), os.Remove(f.Name()))
 		}
 	}
+	for _, at := range made {
+		_ = os.Remove(at) // one that was not made
+	}
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return usagef("--out %s: %v", dir, path.Err)
+	}
+	return err
 }
 
 // printResult prints the findings and the verdict.

@@ -131,6 +131,7 @@ func sightings(r *gate.Result) (run []store.Sighting, ids []string) {
 			if h := hash[f.Case]; h != "" {
 				s.Cases[h] = f.Case
 			}
+			s.Findings = append(s.Findings, f.ID)
 			bad[base] = bad[base] || f.Base.Bad()
 			bad[head] = bad[head] || f.Head.Bad()
 			if f.Instructions < c.Findings[0].Instructions && len(f.MinimalFile) < len(s.Minimal) {
@@ -193,7 +194,7 @@ func (c *findingsListCmd) Run(a *app) error {
 
 // findingsSetCmd moves a finding on in its life.
 type findingsSetCmd struct {
-	ID    string `arg:"" name:"finding" help:"Id of the finding (its cluster)."`
+	ID    string `arg:"" name:"finding" help:"Id of the finding, or one that a run gave it in a case."`
 	Store string `help:"The store." required:"" placeholder:"FILE"`
 	State string `help:"new, triaged or reported; runs of check set fixed and reopened." enum:"new,triaged,reported,fixed,reopened" required:""`
 	Note  string `help:"What to remember about it, e.g. the issue's address."`
@@ -213,7 +214,7 @@ func (c *findingsSetCmd) Run(a *app) error {
 
 // findingsShowCmd shows one finding of a store.
 type findingsShowCmd struct {
-	ID    string `arg:"" name:"finding" help:"Id of the finding (its cluster)."`
+	ID    string `arg:"" name:"finding" help:"Id of the finding, or one that a run gave it in a case."`
 	Store string `help:"The store." required:"" placeholder:"FILE"`
 	JSON  bool   `help:"Print it as JSON."`
 }

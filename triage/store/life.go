@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	_ "embed"
 	"errors"
 	"fmt"
 	"time"
@@ -27,12 +26,10 @@ const (
 // States are all states, in the order of a life.
 var States = []State{NewState, Triaged, Reported, FixedState, Reopened}
 
-//go:embed upgrade2.sql
-var upgrade2 string
-
-// SetState is a person's decision about a finding: ErrUnknown if there is none.
+// SetState is a person's decision about a finding, named as for Get: ErrUnknown
+// if there is none.
 func (s *Store) SetState(ctx context.Context, id string, state State, note string) error {
-	done, err := s.db.ExecContext(ctx, `UPDATE finding SET state = ?, note = ? WHERE id = ?`, state, note, id)
+	done, err := s.db.ExecContext(ctx, `UPDATE finding SET state = ?2, note = ?3 `+named, id, state, note)
 	if err != nil {
 		return err
 	}

@@ -88,3 +88,33 @@ func TestUpgrade(t *testing.T) {
 		s.Close()
 	}
 }
+
+// TestMembers: a finding is found by the ids that runs gave it, its own first.
+func TestMembers(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "store"))
+	at := time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)
+	run := []Sighting{{ID: "f-1", Class: "miscompile", Findings: []string{"f-a", "f-2"}}, {ID: "f-2", Class: "crash", Findings: []string{"f-b"}}}
+	if err := s.Record(t.Context(), at, run); err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[string]string{"f-1": "f-1", "f-a": "f-1", "f-2": "f-2", "f-b": "f-2"} {
+		if f, err := s.Get(t.Context(), id); err != nil || f.ID != want {
+			t.Errorf("%s: %q, %v", id, f.ID, err)
+		}
+	}
+	if err := s.SetState(t.Context(), "f-a", Triaged, "looked at"); err != nil {
+		t.Fatal(err)
+	}
+	if f, _ := s.Get(t.Context(), "f-1"); f.State != Triaged || f.Note != "looked at" {
+		t.Errorf("%+v", f)
+	}
+	if err := s.Record(t.Context(), at, []Sighting{{ID: "f-3", Class: "miscompile", Findings: []string{"f-a"}}}); err != nil {
+		t.Fatal(err)
+	}
+	if f, err := s.Get(t.Context(), "f-a"); err != nil || f.ID != "f-3" {
+		t.Errorf("a finding that is known better: %q, %v", f.ID, err)
+	}
+	if _, err := s.Get(t.Context(), "f-c"); !errors.Is(err, ErrUnknown) {
+		t.Error(err)
+	}
+}

@@ -36,11 +36,17 @@ var ErrUnknown = errors.New("no such finding")
 // application marks a SQLite file as ours ("pgfs"); version is that of schema.
 const (
 	application = 0x70676673
-	version     = 2
+	version     = 3
 )
 
 //go:embed schema.sql
 var schema string
+
+//go:embed upgrade2.sql
+var upgrade2 string
+
+//go:embed upgrade3.sql
+var upgrade3 string
 
 // Open opens the store in a file. With create, a file that does not exist or is
 // empty becomes an empty store. Errors are *FormatError for a file that is
@@ -79,16 +85,17 @@ func (s *Store) prepare(ctx context.Context, file string, create bool) error {
 		switch {
 		case app == application && v == version:
 			return nil
-		case app == application && v == 1:
-			_, err := tx.ExecContext(ctx, upgrade2+fmt.Sprintf("PRAGMA user_version = %d;", version))
-			return err
+		case app == application && v >= 1 && v < version:
+			return upgrade(ctx, tx, v)
 		case app == application:
 			return &FormatError{file, fmt.Sprintf("a store of version %d; this passgate reads version %d", v, version)}
 		case app != 0 || v != 0 || tables != 0 || !create:
 			return &FormatError{file, "a database, but no store of findings"}
 		}
-		_, err := tx.ExecContext(ctx, schema+upgrade2+fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d;", application, version))
-		return err
+		if _, err := tx.ExecContext(ctx, schema+fmt.Sprintf("PRAGMA application_id = %d;", application)); err != nil {
+			return err
+		}
+		return upgrade(ctx, tx, 1)
 	})
 	var format *FormatError
 	var lite *sqlite.Error
@@ -99,6 +106,17 @@ func (s *Store) prepare(ctx context.Context, file string, create bool) error {
 		return &FormatError{file, "no store of findings"}
 	}
 	return fmt.Errorf("%s: %w", file, err)
+}
+
+// upgrade brings a store of an earlier version, from 1, to the present one.
+func upgrade(ctx context.Context, tx *sql.Tx, from int) error {
+	for _, step := range []string{upgrade2, upgrade3}[from-1:] {
+		if _, err := tx.ExecContext(ctx, step); err != nil {
+			return err
+		}
+	}
+	_, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d;", version))
+	return err
 }
 
 // Close closes the file.
@@ -141,6 +159,8 @@ type Sighting struct {
 	Cases map[string]string
 	// Count is the number of cases of the run that show it, at least 1.
 	Count int
+	// Findings are the ids by which the run names it, case by case.
+	Findings []string
 }
 
 // Finding is what the store knows of a defect.
@@ -231,6 +251,11 @@ func record(ctx context.Context, tx *sql.Tx, at time.Time, f Sighting) error {
 			return err
 		}
 	}
+	for _, id := range f.Findings {
+		if _, err := tx.ExecContext(ctx, `INSERT INTO member (id, finding) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET finding = excluded.finding`, id, f.ID); err != nil {
+			return err
+		}
+	}
 	if back {
 		if _, err := tx.ExecContext(ctx, `UPDATE finding SET state = 'reopened' WHERE id = ?`, f.ID); err != nil {
 			return err
@@ -311,9 +336,14 @@ func (s *Store) All(ctx context.Context) ([]Finding, error) {
 	return s.find(ctx, "", nil)
 }
 
-// Get returns one finding; ErrUnknown if there is none.
+// named selects the finding with an id, or the one that a run gave that id in one
+// of its cases.
+const named = "WHERE id = coalesce((SELECT id FROM finding WHERE id = ?1), (SELECT finding FROM member WHERE id = ?1))"
+
+// Get returns the finding with an id, its own or one that a run gave it;
+// ErrUnknown if there is none.
 func (s *Store) Get(ctx context.Context, id string) (Finding, error) {
-	found, err := s.find(ctx, "WHERE id = ?", []any{id})
+	found, err := s.find(ctx, named, []any{id})
 	if err == nil && len(found) == 0 {
 		err = fmt.Errorf("%s: %w", id, ErrUnknown)
 	}

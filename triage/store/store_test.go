@@ -122,7 +122,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 	newer := filepath.Join(dir, "newer")
 	s := open(t, newer)
-	if _, err := s.db.Exec("PRAGMA user_version = 3"); err != nil {
+	if _, err := s.db.Exec("PRAGMA user_version = 99"); err != nil {
 		t.Fatal(err)
 	}
 	foreign := filepath.Join(dir, "foreign")
@@ -130,7 +130,7 @@ func TestOpenRefuses(t *testing.T) {
 	if _, err := s.db.Exec("PRAGMA application_id = 7"); err != nil {
 		t.Fatal(err)
 	}
-	for file, want := range map[string]string{text: "no store of findings", newer: "a store of version 3; this passgate reads version 2", foreign: "a database, but no store of findings"} {
+	for file, want := range map[string]string{text: "no store of findings", newer: "a store of version 99; this passgate reads version 3", foreign: "a database, but no store of findings"} {
 		s, err := Open(t.Context(), file, true)
 		var format *FormatError
 		if !errors.As(err, &format) || format.Msg != want {

@@ -13,10 +13,12 @@ const (
 )
 
 // libtpuEnv keeps libtpu from looking for a TPU: without TPU_SKIP_MDS_QUERY it asks the metadata server for minutes.
+// Whatever TPU_LOG_DIR says, it writes logs beside standard error; at level 3 only those of a process that dies.
 var libtpuEnv = []string{
 	"TPU_SKIP_MDS_QUERY=1",
 	"ALLOW_MULTIPLE_LIBTPU_LOAD=true",
 	"TPU_LOG_DIR=disabled",
+	"TPU_MIN_LOG_LEVEL=3",
 	"TPU_WORKER_HOSTNAMES=localhost",
 }
 
