@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"iter"
 	"math"
 	"slices"
 
@@ -146,8 +147,12 @@ func (n *Numerics) BinaryArray(op hlo.Opcode, x, y *Array) *Array {
 	switch {
 	case op == hlo.OpComplex:
 		return &Array{Type: t, Dims: x.Dims, Sizes: x.Sizes, Re: x.Re, Im: y.Re, Contest: unite(x.Contest, y.Contest)}
-	case x.I != nil && x.Undecided == nil && y.Undecided == nil:
-		return intArray(op, x, y)
+	case x.I != nil:
+		r := intArray(op, x, y)
+		for i := range undecided(x, y) {
+			r.replace(i, intBinary(op, x.Type, x.At(i), y.At(i)), x, y)
+		}
+		return r
 	case x.Re != nil && x.Im == nil:
 		r := like(t, x)
 		r.Contest = unite(x.Contest, y.Contest)
@@ -166,6 +171,28 @@ func (n *Numerics) BinaryArray(op hlo.Opcode, x, y *Array) *Array {
 		r.Set(i, n.Binary(op, x.Type, x.At(i), y.At(i)))
 	}
 	return r
+}
+
+// undecided are the elements that are undecided in either array.
+func undecided(x, y *Array) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		if x.Undecided == nil && y.Undecided == nil {
+			return
+		}
+		for i := range x.Len() {
+			if (x.Undecided != nil && x.Undecided[i] || y.Undecided != nil && y.Undecided[i]) && !yield(i) {
+				return
+			}
+		}
+	}
+}
+
+// replace is Set on a fresh array whose contests may still be an operand's.
+func (a *Array) replace(i int, s Scalar, x, y *Array) {
+	if a.Contest != nil {
+		a.ownContest(x, y)
+	}
+	a.Set(i, s)
 }
 
 // contestNaNs marks the elements of a minimum or maximum that saw a NaN.
@@ -695,8 +722,16 @@ func (n *Numerics) CompareArray(direction string, total bool, x, y *Array) *Arra
 	r.I = make([]int64, x.Len())
 	c := r.I
 	switch {
-	case x.I != nil && x.Undecided == nil && y.Undecided == nil:
+	case x.I != nil:
 		compareInts(direction, x.Type, c, x.I, y.I)
+		for i := range undecided(x, y) {
+			a, b := x.At(i), y.At(i)
+			a.Contest, b.Contest = 0, 0
+			v := n.Compare(direction, total, x.Type, a, b)
+			if c[i] = v.I; v.Undecided {
+				grow(&r.Undecided, len(c))[i] = true
+			}
+		}
 		return r
 	case x.Re != nil && x.Im == nil && x.Re == y.Re:
 		n.compareSelf(direction, total, r, x.Re)
@@ -892,23 +927,18 @@ func (n *Numerics) SelectArray(p, a, b *Array) *Array {
 		}
 		p = Fill(s, hlo.Pred, a.Dims...)
 	}
-	if p.Undecided == nil {
-		r := like(a.Type, a)
-		if a.I != nil {
-			r.I = make([]int64, len(p.I))
-			for i, v := range p.I { // without a branch: v is 0 or 1
-				r.I[i] = b.I[i] ^ (a.I[i]^b.I[i])&-v
-			}
+	r := like(a.Type, a)
+	if a.I != nil {
+		r.I = make([]int64, len(p.I))
+		for i, v := range p.I { // without a branch: v is 0 or 1
+			r.I[i] = b.I[i] ^ (a.I[i]^b.I[i])&-v
 		}
-		r.Undecided, r.Width = choose(p.I, a.Undecided, b.Undecided), choose(p.I, a.Width, b.Width)
-		r.Contest = unite(choose(p.I, a.Contest, b.Contest), p.Contest)
-		r.Re, r.Im = choosePlane(p.I, a.Re, b.Re), choosePlane(p.I, a.Im, b.Im)
-		return r
 	}
-	r := NewArray(a.Type, a.Dims...)
-	r.Sizes = a.Sizes
-	for i := range r.Len() {
-		r.Set(i, n.Select(p.At(i), a.Type, a.At(i), b.At(i)))
+	r.Undecided, r.Width = choose(p.I, a.Undecided, b.Undecided), choose(p.I, a.Width, b.Width)
+	r.Contest = unite(choose(p.I, a.Contest, b.Contest), p.Contest)
+	r.Re, r.Im = choosePlane(p.I, a.Re, b.Re), choosePlane(p.I, a.Im, b.Im)
+	for i := range undecided(p, p) {
+		r.replace(i, n.Select(p.At(i), a.Type, a.At(i), b.At(i)), p, p)
 	}
 	return r
 }
@@ -1030,12 +1060,15 @@ func (n *Numerics) BitcastConvertArray(to hlo.PrimitiveType, x *Array) *Array {
 	if from == to {
 		return x
 	}
-	if x.I != nil && x.Undecided == nil && to.Bits() == from.Bits() && (to.IsInteger() || to == hlo.Pred) {
+	if x.I != nil && to.Bits() == from.Bits() && (to.IsInteger() || to == hlo.Pred) {
 		r := like(to, x)
 		r.Contest = x.Contest
 		r.I = make([]int64, len(x.I))
 		for i, v := range x.I {
 			r.I[i] = to.Canonical(v)
+		}
+		for i := range undecided(x, x) {
+			r.replace(i, n.bitcastRange(from, to, x.At(i)), x, x)
 		}
 		return r
 	}
