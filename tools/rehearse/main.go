@@ -4,12 +4,12 @@
 //
 //	go run ./tools/rehearse --cases examples/cases --programs 20
 //
-// It runs `release` alone; again with SIGKILL at random moments (--kills), each time
-// resumed; `serve` with one worker; with three; and with three of which one is killed,
-// one is stopped two thirds of the time and one is cut off beyond the ack-wait. The
-// last run's queue is a NATS server of its own, beside passgate. The last lines are the
-// throughput of each in units per second, and over that of one worker. Exit code 1 if
-// a report differs, or if a disturbance did not take place.
+// It runs `release` alone; again with SIGKILL at random points of the whole run
+// (--kills), each time resumed; `serve` with one worker; with three; and with three of
+// which one is killed, one is stopped two thirds of the time and one is cut off beyond
+// the ack-wait. The last run's queue is a NATS server of its own, beside passgate. The
+// last lines are the throughput of each in units per second, and over that of one
+// worker. Exit code 1 if a report differs, or if a disturbance did not take place.
 package main
 
 import (
@@ -31,6 +31,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -145,41 +146,55 @@ func (r *rehearsal) command(name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// killed kills a release run at random moments of the time that it takes alone, and
-// lets it end.
+// killed kills a release run at points of its work that are drawn evenly between
+// its first unit and its last, resumes it each time, and lets it end.
 func (r *rehearsal) killed(kills int, alone time.Duration) error {
-	out := "killed"
+	const out = "killed"
 	if err := os.RemoveAll(filepath.Join(r.dir, out)); err != nil {
 		return err
 	}
-	units, series := 0, 1
-	for done := 0; done < kills; {
+	units := r.units("alone")
+	points := make([]float64, kills)
+	for i := range points {
+		points[i] = r.random.Float64() * float64(units)
+	}
+	slices.Sort(points)
+	var done []int // units at each kill
+	for len(done) < kills {
+		point := points[len(done)]
 		cmd := r.command("release", append([]string{"--out", out, "--workers", "2"}, r.job...)...)
 		if err := cmd.Start(); err != nil {
 			return err
 		}
 		gone := make(chan struct{})
 		go func() { cmd.Wait(); close(gone) }()
+		within := time.Duration(r.random.Float64() * 2 * float64(alone) / float64(units)) // two units are at work
+		for left := true; left && r.units(out) < int(point); {
+			select {
+			case <-time.After(20 * time.Millisecond):
+			case <-gone:
+				left = false
+			}
+		}
 		select {
-		case <-time.After(time.Duration(r.random.Float64() * 2 * float64(alone) / float64(kills))):
+		case <-time.After(within):
 			cmd.Process.Kill()
 			<-gone
-			done++
-		case <-gone: // it is over before the last kill: another one
-			fmt.Fprintf(r.out, "after %d kills: %s\n", done, r.compare(out))
-			if err := os.RemoveAll(filepath.Join(r.dir, out)); err != nil {
-				return err
-			}
-			series++
+			done = append(done, r.units(out))
+		case <-gone: // it was over: killed when it is begun again
 		}
-		data, _ := os.ReadFile(filepath.Join(r.dir, out, "journal"))
-		units = max(0, bytes.Count(data, []byte("\n"))-1)
 	}
 	if _, err := r.release(out); err != nil {
 		return err
 	}
-	fmt.Fprintf(r.out, "killed %d times in %d runs, %d units done at the last kill, then resumed: %s\n", kills, series, units, r.compare(out))
+	fmt.Fprintf(r.out, "killed %d times, with %s of %d units done, then resumed: %s\n", kills, strings.Trim(fmt.Sprint(done), "[]"), units, r.compare(out))
 	return nil
+}
+
+// units is the number of finished units in the journal of a run, 0 without one.
+func (r *rehearsal) units(out string) int {
+	data, _ := os.ReadFile(filepath.Join(r.dir, out, "journal"))
+	return max(0, bytes.Count(data, []byte("\n"))-1)
 }
 
 // fleet is how a job is worked on.
