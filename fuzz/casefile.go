@@ -40,8 +40,9 @@ type Case struct {
 	Name string
 	// Path is the file name as it was given to ReadCase.
 	Path string
-	// Module is nil for StableHLO cases. Entry parameters that are tuples are
-	// taken apart: it has a parameter per leaf (hlo.Module.Untupled).
+	// Module is nil for StableHLO cases. Entry parameters that are tuples and a
+	// result of tuples in tuples are taken apart: it has a parameter per leaf,
+	// and one flat result (hlo.Module.Untupled).
 	Module *hlo.Module
 	// Text is the program as the file has it: HLO, or StableHLO if Module is
 	// nil.

@@ -6,12 +6,15 @@ import (
 )
 
 // Untupled is the module with an entry parameter for each leaf of its entry
-// parameters, in their order, for PJRT, which takes arrays only. A tuple is put
-// together by the first instructions; XLA's tuple-simplifier takes it apart
-// again. Aliases and donors follow their leaves. A module without tuple
-// parameters is returned as it is.
+// parameters, and one flat tuple of leaves for a result of tuples in tuples, in
+// their order, for PJRT, which takes and returns arrays only. A tuple parameter
+// is put together by the first instructions and a nested result taken apart by
+// the last; XLA's tuple-simplifier undoes both. Aliases and donors follow their
+// leaves. A module without either is returned as it is.
 func (m *Module) Untupled() *Module {
-	if !slices.ContainsFunc(m.Entry.Params(), func(p *Instruction) bool { return p.Shape.IsTuple() }) {
+	params := slices.ContainsFunc(m.Entry.Params(), func(p *Instruction) bool { return p.Shape.IsTuple() })
+	result := slices.ContainsFunc(m.Entry.Root.Shape.Elements, (*Shape).IsTuple)
+	if !params && !result {
 		return m
 	}
 	m = m.Clone()
@@ -27,6 +30,18 @@ func (m *Module) Untupled() *Module {
 		taken[n] = true
 		return n
 	}
+	if params {
+		m.untupleParams(name)
+	}
+	if result {
+		m.untupleResult(name)
+	}
+	return m
+}
+
+// untupleParams is the part of Untupled for the parameters; name makes names
+// that the entry computation has not.
+func (m *Module) untupleParams(name func(string) string) {
 	var body []*Instruction
 	var layouts []*Shape
 	numbers := map[string]int64{} // of the leaf, by parameter and shape index
@@ -88,5 +103,45 @@ func (m *Module) Untupled() *Module {
 			e.ParameterNumber, e.ParameterShapeIndex = n, nil
 		}
 	}
-	return m
+}
+
+// untupleResult is the part of Untupled for the result.
+func (m *Module) untupleResult(name func(string) string) {
+	root := m.Entry.Root
+	layout := root.Shape
+	if m.EntryLayout != nil {
+		layout = m.EntryLayout.Result
+	}
+	var leaves []*Instruction
+	var layouts []*Shape
+	numbers := map[string]int64{} // of the leaf, by shape index
+	var take func(in *Instruction, layout *Shape, at []int64)
+	take = func(in *Instruction, layout *Shape, at []int64) {
+		if !in.Shape.IsTuple() {
+			numbers[fmt.Sprint(at)] = int64(len(leaves))
+			leaves, layouts = append(leaves, in), append(layouts, layout)
+			return
+		}
+		for i, s := range in.Shape.Elements {
+			element := NewInstruction(name(root.Name+".element"), OpGetTupleElement, s, in)
+			element.Attr.TupleIndex = int64(i)
+			m.Entry.Instructions = append(m.Entry.Instructions, element)
+			take(element, layout.Elements[i], append(slices.Clone(at), int64(i)))
+		}
+	}
+	take(root, layout, []int64{})
+	shapes := make([]*Shape, len(leaves))
+	for i, l := range leaves {
+		shapes[i] = l.Shape
+	}
+	m.Entry.Root = NewInstruction(name(root.Name+".flat"), OpTuple, TupleShape(shapes...), leaves...)
+	m.Entry.Instructions = append(m.Entry.Instructions, m.Entry.Root)
+	if m.EntryLayout != nil {
+		m.EntryLayout.Result = TupleShape(layouts...)
+	}
+	for _, e := range m.Attr.GetInputOutputAlias().GetEntries() {
+		if n, ok := numbers[fmt.Sprint(append([]int64{}, e.OutputShapeIndex...))]; ok {
+			e.OutputShapeIndex = []int64{n}
+		}
+	}
 }

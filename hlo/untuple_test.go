@@ -46,3 +46,43 @@ ENTRY e {
 		t.Error("a module without tuples is copied")
 	}
 }
+
+func TestUntupledResult(t *testing.T) {
+	const text = `HloModule m, input_output_alias={ {0,1}: (1, {}, may-alias), {1}: (0, {}, may-alias) }, entry_computation_layout={(pred[], f32[2]{0})->((s32[], f32[2]{0}, ()), pred[])}
+
+ENTRY e {
+  p = pred[] parameter(0)
+  x = f32[2] parameter(1)
+  n = s32[] constant(7)
+  u = () tuple()
+  t = (s32[], f32[2], ()) tuple(n, x, u)
+  ROOT r = ((s32[], f32[2], ()), pred[]) tuple(t, p)
+}
+`
+	m, err := hlo.Parse("m.hlo", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := m.String()
+	u := m.Untupled()
+	if err := hlo.Verify(u); err != nil {
+		t.Fatalf("%v\n%s", err, u)
+	}
+	if m.String() != before {
+		t.Error("the module given was changed")
+	}
+	if got, want := u.Entry.Root.Shape.WithoutLayout().String(), "(s32[], f32[2], pred[])"; got != want {
+		t.Errorf("the result is %s, want %s", got, want)
+	}
+	if got, want := u.EntryLayout.Result.String(), "(s32[], f32[2]{0}, pred[])"; got != want {
+		t.Errorf("the layout of the result is %s, want %s", got, want)
+	}
+	for i, want := range []int64{1, 2} {
+		if e := u.Attr.GetInputOutputAlias().GetEntries()[i]; len(e.OutputShapeIndex) != 1 || e.OutputShapeIndex[0] != want {
+			t.Errorf("alias %d is of output %v, want %d", i, e.OutputShapeIndex, want)
+		}
+	}
+	if plain := u.Untupled(); plain != u {
+		t.Error("a flat module is copied")
+	}
+}
