@@ -38,6 +38,7 @@ type floatSum struct {
 	terms    int     // nonzero terms
 	products bool
 	definite Class // infinities and NaNs that are terms for certain
+	over     Class // infinities that are so only as rounded products (overflowedProduct)
 	may      Class // possible ones
 	any      bool  // an undecided term
 }
@@ -239,7 +240,11 @@ func (s *floatSum) add(n *Numerics, f *floatType, x Num) {
 	if x.K&specials != 0 || !finite(x.C) {
 		s.may |= x.class() & specials
 		if !finite(x.C) {
-			if x.K&specials == 0 || x.C != x.C {
+			switch {
+			case x.K&specials != 0 && x.C == x.C:
+			case x.K&overflowedProduct != 0:
+				s.over |= Num{C: x.C}.class()
+			default:
 				s.definite |= Num{C: x.C}.class()
 			}
 			return
@@ -373,11 +378,14 @@ func (s *floatSum) result(n *Numerics, f *floatType) Num {
 	if s.definite&MayNaN != 0 || s.definite&MayPosInf != 0 && s.definite&MayNegInf != 0 {
 		return special(MayNaN)
 	}
+	if s.over != 0 && f.wide && s.terms > 0 {
+		return anyNum // the product may be less than 2 max, as in add
+	}
 	acc := f
 	if s.products {
 		acc = f.accumulator()
 	}
-	c, k := s.sum, s.may
+	c, k := s.sum, s.may|s.over
 	grown := 1 + float64(s.terms)*acc.eps // partial sums are rounded
 	if s.pos*grown+s.err >= acc.overflow {
 		k |= MayPosInf
@@ -388,8 +396,11 @@ func (s *floatSum) result(n *Numerics, f *floatType) Num {
 	if k&MayPosInf != 0 && k&MayNegInf != 0 {
 		k |= MayNaN
 	}
-	if s.definite != 0 {
+	switch {
+	case s.definite != 0:
 		return special(s.definite | k&MayNaN)
+	case s.over != 0: // added unrounded, the product leaves another infinity as it is
+		return special(k)
 	}
 	if s.err == 0 && acc.exactSum(s.unit, s.size) {
 		r := n.settle(f, c.hi, c.lo, 0, 0.5, k)

@@ -369,3 +369,41 @@ func TestSumsInAnyOrder(t *testing.T) {
 		}))
 	}
 }
+
+// A sum of the results of multiplies may take each product rounded or in a fused
+// multiply-add, where a product that overflows leaves another infinity as it is.
+func TestSumsOfMultiplies(t *testing.T) {
+	for _, pt := range []hlo.PrimitiveType{hlo.F32, hlo.F64} {
+		f := floatTypes[pt]
+		n := &Numerics{Bounds: true}
+		values := []float64{f.max, -f.max, f.max / 2, inf, -inf, 1, -2, 0, 1e9, -1e9}
+		t.Run(pt.String(), rapid.MakeCheck(func(t *rapid.T) {
+			s := n.NewSum(pt)
+			acc, terms := 0.0, ""
+			for i := range rapid.IntRange(1, 6).Draw(t, "terms") {
+				x := f.Round(rapid.SampledFrom(values).Draw(t, fmt.Sprint("x", i)))
+				y := f.Round(rapid.SampledFrom(values).Draw(t, fmt.Sprint("y", i)))
+				terms += fmt.Sprintf(" %v*%v", x, y)
+				s.Add(Scalar{Re: n.mul(f, Num{C: x}, Num{C: y})})
+				if rapid.Bool().Draw(t, fmt.Sprint("fused", i)) {
+					acc = f.Round(math.FMA(x, y, acc))
+				} else {
+					acc = f.Round(f.Round(x*y) + acc)
+				}
+			}
+			if set := s.Result().Re; set.legal(f, acc) == Out {
+				t.Fatalf("sum of%s: %v is outside %s", terms, acc, set.set(f))
+			}
+		}))
+	}
+	n := &Numerics{Bounds: true}
+	f := floatTypes[hlo.F32]
+	s := n.NewSum(hlo.F32)
+	s.Add(Scalar{Re: n.mul(f, Num{C: f.max}, Num{C: 1000})})
+	s.Add(Scalar{Re: Num{C: -inf}})
+	for got, want := range map[float64]bool{-inf: true, inf: false, 0: false} {
+		if (s.Result().Re.legal(f, got) != Out) != want {
+			t.Errorf("max * 1000 + -inf: %v is legal: %v, want %v", got, !want, want)
+		}
+	}
+}
