@@ -54,7 +54,8 @@ type Maker struct {
 // Pass is a pass in focus.
 type Pass struct {
 	Name   string
-	Weight int // share of the programs that are made for it; at least 1
+	// Weight is its share of the programs that are made for a pass; 0 for none.
+	Weight int
 }
 
 // Config are the settings of a campaign.
@@ -85,19 +86,22 @@ type arm struct {
 }
 
 // priorRuns is the weight of what a maker claims against what it does.
-const priorRuns = 4
+const priorRuns = 2
 
-// focusPower makes the choice of arms follow their rate of firing: at 4, an arm
-// that fires in half of its programs gets 1/16 of the programs of one that
-// always does.
-const focusPower = 4
+// power makes the choice of reliable arms follow their rate of firing (one that
+// fires in 3/4 of its programs gets a third of the programs of one that always
+// does), and that of the others the number of their programs.
+func power(x float64) float64 { return x * x * x * x }
 
-// Arms that do not make the target fire reliably get one program in doubtful:
-// there may be a hundred of them, and they may be the only ones to reach a
-// rewrite. With reliable arms of 95 % nine programs in ten then make it fire.
+// Arms that do not make the target fire reliably get one program in doubtful,
+// those with the fewest programs before the others: there may be a hundred of
+// them, and they may be the only ones to reach a rewrite. With reliable arms of
+// 95 % nine programs in ten then make it fire. One program in mutated is a
+// mutation, as long as these make the target fire reliably.
 const (
 	reliable = 0.75 // rate of firing
-	doubtful = 12
+	doubtful = 9
+	mutated  = 6
 )
 
 // Entry is a program of the pool: it did something new.
@@ -228,11 +232,14 @@ func (c *Campaign) one() (Program, bool) {
 }
 
 // target is the pass for which the next program is made: the one that has had
-// the fewest for its weight; -1 without passes in focus.
+// the fewest for its weight; -1 without passes that have one.
 func (c *Campaign) target() int {
 	best := -1
-	share := func(i int) float64 { return float64(c.targets[i]) / float64(max(1, c.cfg.Passes[i].Weight)) }
-	for i := range c.cfg.Passes {
+	share := func(i int) float64 { return float64(c.targets[i]) / float64(c.cfg.Passes[i].Weight) }
+	for i, p := range c.cfg.Passes {
+		if p.Weight <= 0 {
+			continue
+		}
 		if best < 0 || share(i) < share(best) {
 			best = i
 		}
@@ -246,6 +253,7 @@ func (c *Campaign) choose(r *rand.Rand, target int) int {
 	weights := make([]float64, len(c.arms))
 	sure := make([]bool, len(c.arms))
 	var total, rest float64 // of the reliable arms and of the others
+	mutant := -1            // that of mutations, if it is reliable
 	for i, a := range c.arms {
 		if a.mutant && len(c.pool) == 0 {
 			continue
@@ -257,18 +265,22 @@ func (c *Campaign) choose(r *rand.Rand, target int) int {
 				rate = min(rate, 0.1)
 			}
 		}
-		w := 1.0
-		for range focusPower {
-			w *= rate
-		}
-		// Half of the weight is for what still finds something.
-		w *= 0.5 + 0.5*(a.fresh+1)/(a.runs+1)
-		weights[i] = w
 		if sure[i] = rate >= reliable; sure[i] {
-			total += w
+			if a.mutant {
+				mutant = i
+				continue
+			}
+			// Half of the weight is for what still finds something.
+			weights[i] = power(rate) * (0.5 + 0.5*(a.fresh+1)/(a.runs+1))
+			total += weights[i]
 		} else {
-			rest += w
+			weights[i] = rate / power(1+a.runs)
+			rest += weights[i]
 		}
+	}
+	if mutant >= 0 { // weights[mutant] is nothing so far
+		weights[mutant] = max(1, total) / (mutated - 1)
+		total += weights[mutant]
 	}
 	if share := total / (doubtful - 1); total > 0 && rest > share {
 		for i := range weights {

@@ -87,11 +87,8 @@ var windows = of("reduction", nil, []Pattern{
 	}),
 	loop("window-of-pad", []string{"algsimp"}, func(b *builder) {
 		t, op := b.Num(), program.Pick(b, hlo.OpAdd, hlo.OpMaximum, hlo.OpMinimum)
-		m, n := int64(b.Between(1, 5)), int64(b.Between(2, 5))
+		m, n := int64(b.Between(1, 4)), int64(b.Between(1, 4))
 		p, q := edges(b, m), edges(b, n)
-		if !b.Chance(8) {
-			p.Interior, q.Interior = 0, 0 // no window has them
-		}
 		x := b.Pad(b.Source(t, m, n), b.Number(t, program.Neutral(op, t)), p, q)
 		over := func(d int64) program.Window {
 			w := program.Window{Stride: int64(b.Between(1, 2))}
@@ -104,13 +101,17 @@ var windows = of("reduction", nil, []Pattern{
 		b.Out(b.ReduceWindow(op, x, over(x.Shape.Dims[0]), over(x.Shape.Dims[1])))
 	}),
 	loop("window-of-ones", []string{"algsimp"}, func(b *builder) {
-		// Only the padding of either sign changes anything.
+		// Only the padding changes anything, of either sign or cropping alone.
 		x := b.Source(b.Num(), b.Full(b.Between(1, 3))...)
+		most := program.Pick(b, 0, 2)
 		var ws []program.Window
-		for range x.Shape.Dims {
+		for _, n := range x.Shape.Dims {
 			w := program.Window{Size: 1}
 			if b.Chance(2) {
-				w.Low, w.High = int64(b.Between(-1, 2)), int64(b.Between(0, 2))
+				w.Low, w.High = int64(b.Between(-1, most)), int64(b.Between(-1, most))
+			}
+			if n+w.Low+w.High < 1 {
+				w.Low, w.High = 0, 0
 			}
 			ws = append(ws, w)
 		}
@@ -218,15 +219,16 @@ var windows = of("reduction", nil, []Pattern{
 	}),
 })
 
-// edges pads or crops each end of a dimension of n elements, and leaves at
-// least one: edge padding may be negative (StableHLO, pad).
+// edges pads or crops each end of a dimension of n elements, may pad between
+// them, and leaves at least one: edge padding may be negative (StableHLO, pad).
+// Interior padding of a single element has no effect and is as good as any.
 func edges(b *builder, n int64) program.Padding {
 	p := program.Padding{Low: int64(b.Between(-1, 2)), High: int64(b.Between(-1, 2))}
-	if n+p.Low+p.High < 1 {
-		p.High = 1
-	}
-	if p.Low >= 0 && p.High >= 0 && b.Chance(4) {
+	if b.Chance(4) || n == 1 && b.Chance(2) {
 		p.Interior = 1
+	}
+	if n+max(n-1, 0)*p.Interior+p.Low+p.High < 1 {
+		p.High = 1
 	}
 	return p
 }

@@ -39,6 +39,8 @@ func SetNumber(l *hlo.Literal, i int64, v float64) {
 	switch t := l.Shape.Type; {
 	case t == hlo.Pred:
 		l.SetInt(i, int64(b2i(v != 0)))
+	case t.IsInteger() && v >= math.Ldexp(1, 63): // no int64 has it: the largest there is
+		l.SetInt(i, t.Canonical(int64(uint64(math.MaxUint64)>>b2i(t.IsSigned()))))
 	case t.IsInteger():
 		l.SetInt(i, int64(v))
 	case t.IsComplex():
@@ -88,12 +90,8 @@ func extreme(t hlo.PrimitiveType, sign int) float64 {
 		return -math.Ldexp(1, t.Bits()-1)
 	case sign < 0:
 		return 0
-	case t.IsSigned() && t.Bits() == 64:
-		return math.MaxInt64 - 1023 // the largest that float64 holds
-	case t.Bits() == 64:
-		return math.MaxInt64 - 1023
 	case t.IsSigned():
-		return math.Ldexp(1, t.Bits()-1) - 1
+		return math.Ldexp(1, t.Bits()-1) - 1 // of 64 bits one more: no float64 has it, and SetNumber stores the largest
 	}
 	return math.Ldexp(1, t.Bits()) - 1
 }

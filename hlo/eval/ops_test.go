@@ -891,3 +891,42 @@ func TestSortFlushes(t *testing.T) {
 		}
 	}
 }
+
+// A reduction from another value than the neutral element is contested where the
+// initial value shows, for it may be applied any number of times (StableHLO,
+// reduce).
+func TestReduceFromNoIdentity(t *testing.T) {
+	for _, test := range []struct {
+		op   string
+		init string
+		want []Contest
+	}{
+		{"add", "0", []Contest{0, 0}},
+		{"add", "5", []Contest{Implementation, Implementation}},
+		{"maximum", "-2147483648", []Contest{0, 0}},
+		{"maximum", "2", []Contest{Implementation, 0}}, // of 1, 0 and of 3, 4
+		{"multiply", "1", []Contest{0, 0}},
+	} {
+		m := parseModule(t, `
+HloModule m
+r {
+  a = s32[] parameter(0)
+  b = s32[] parameter(1)
+  ROOT c = s32[] `+test.op+`(a, b)
+}
+ENTRY e {
+  x = s32[2,2] constant({{1, 0}, {3, 4}})
+  i = s32[] constant(`+test.init+`)
+  ROOT y = s32[2] reduce(x, i), dimensions={1}, to_apply=r
+}`)
+		v, err := Run(t.Context(), m, nil, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range test.want {
+			if got := v.Array.At(i).Contest; got != want {
+				t.Errorf("%s from %s: element %d is contested for %b, want %b", test.op, test.init, i, got, want)
+			}
+		}
+	}
+}

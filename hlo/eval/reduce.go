@@ -97,12 +97,51 @@ func (e *Evaluator) reduce(in *hlo.Instruction, body *callee, a []*Array, init [
 		return nil, malformed(in, "dimensions %v", reduced)
 	}
 	reduced = slices.Sorted(slices.Values(reduced))
-	return e.fold(body, init, rows, cols, func(i int, byRow bool) *Array {
+	return e.foldFrom(body, init, rows, cols, func(i int, byRow bool) *Array {
 		if byRow {
 			return a[i].transpose(slices.Concat(kept, reduced))
 		}
 		return a[i].transpose(slices.Concat(reduced, kept))
 	})
+}
+
+// foldFrom is fold. An element that would be another one without the initial
+// value is contested: StableHLO's reduce lets the initial value be applied any
+// number of times, and algsimp leaves it out where one element is reduced
+// (algebraic_simplifier.cc, HandleReduce).
+func (e *Evaluator) foldFrom(body *callee, init []Scalar, rows, cols int, operand func(i int, byRow bool) *Array) ([]*Array, error) {
+	with, err := e.fold(body, init, rows, cols, operand)
+	neutral, differs := body.neutral(init)
+	if err != nil || !differs || rows == 0 || cols == 0 {
+		return with, err
+	}
+	without, err := e.fold(body, neutral, rows, cols, operand)
+	if err != nil {
+		return nil, err
+	}
+	for o, r := range with {
+		contest := make([]Contest, rows)
+		copy(contest, r.Contest)
+		for i := range contest {
+			if r.Meets(without[o], i) != In {
+				contest[i] |= Implementation
+			}
+		}
+		r.Contest = contest
+	}
+	return with, nil
+}
+
+// neutral are initial values with the neutral elements in place of those that
+// have one and are not; false if there are none.
+func (b *callee) neutral(init []Scalar) (out []Scalar, differs bool) {
+	out = slices.Clone(init)
+	for i, kind := range b.kinds {
+		if id, ok := identity(kind, b.types[i]); ok && !isIdentity(kind, b.types[i], init[i]) {
+			out[i], differs = id, true
+		}
+	}
+	return out, differs
 }
 
 // fold reduces a matrix of rows by cols elements per operand along its
@@ -489,14 +528,7 @@ func (e *Evaluator) foldWindows(body *callee, init []Scalar, a []*Array, offsets
 	if err != nil || !p.padded {
 		return r, err
 	}
-	neutral := slices.Clone(init)
-	differs := false
-	for i, kind := range body.kinds {
-		if id, ok := identity(kind, body.types[i]); ok && !isIdentity(kind, body.types[i], init[i]) {
-			neutral[i] = id
-			differs = true
-		}
-	}
+	neutral, differs := body.neutral(init)
 	if !differs {
 		return r, nil
 	}
