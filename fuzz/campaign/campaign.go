@@ -53,7 +53,7 @@ type Maker struct {
 
 // Pass is a pass in focus.
 type Pass struct {
-	Name   string
+	Name string
 	// Weight is its share of the programs that are made for a pass; 0 for none.
 	Weight int
 }

@@ -45,6 +45,15 @@ var ErrEmpty = errors.New("corpus: no .case or .hlo files")
 // Load reads a corpus, in path order. Case files that do not parse are an
 // error: a corpus is not the place for broken files.
 func Load(fsys fs.FS) ([]Entry, error) {
+	out, err := load(fsys, func([]byte) bool { return true })
+	if err == nil && len(out) == 0 {
+		err = ErrEmpty
+	}
+	return out, err
+}
+
+// load reads the files whose bytes are wanted.
+func load(fsys fs.FS, wanted func(data []byte) bool) ([]Entry, error) {
 	var out []Entry
 	err := fs.WalkDir(fsys, ".", func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -57,6 +66,9 @@ func Load(fsys fs.FS) ([]Entry, error) {
 		if err != nil {
 			return fmt.Errorf("corpus: %w", err)
 		}
+		if !wanted(data) {
+			return nil
+		}
 		c, err := fuzz.ReadCase(p, data)
 		if err != nil {
 			return err
@@ -64,9 +76,6 @@ func Load(fsys fs.FS) ([]Entry, error) {
 		out = append(out, entryOf(c, p))
 		return nil
 	})
-	if err == nil && len(out) == 0 {
-		err = ErrEmpty
-	}
 	return out, err
 }
 

@@ -1,9 +1,9 @@
 // Command rediscover measures whether exploration finds faults that are known,
-// given nothing but the name of the guilty pass:
+// given nothing but the name of the guilty pass, or of a changed file:
 //
-//	go run ./tools/rediscover --cases ../shared/cases [--budget 10m] [--seed 1] [--out DIR] [BUILD/PASS ...]
+//	go run ./tools/rediscover --cases ../shared/cases [--budget 10m] [--seed 1] [--out DIR] [BUILD/PASS | BUILD/xla/FILE ...]
 //
-// For each build and pass it runs `passgate fuzz --workers 1`, which sees none
+// For each build and pass or file it runs `passgate fuzz --workers 1`, which sees none
 // of the cases. Then it lets `passgate check` judge the cases on the same
 // build, and prints which findings of the search fall into the cluster of a
 // case: the same class, guilty pass and rewrite (triage.Key). The search runs
@@ -115,10 +115,19 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 	for _, target := range which {
 		build, pass, ok := strings.Cut(target, "/")
 		if !ok {
-			return fmt.Errorf("%q: want BUILD/PASS", target)
+			return fmt.Errorf("%q: want BUILD/PASS or BUILD/xla/FILE", target)
 		}
-		found, err := judge(ctx, passgate, filepath.Join(dir, strings.ReplaceAll(target, "/", "-")),
-			"fuzz", "--base", build, "--passes", pass, "--workers", "1", "--budget", budget.String(), "--seed", fmt.Sprint(*seed))
+		name := strings.ReplaceAll(target, "/", "-")
+		focus := []string{"--passes", pass}
+		if strings.Contains(pass, "/") {
+			list := filepath.Join(dir, name+".changed")
+			if err := os.WriteFile(list, []byte(pass+"\n"), 0o644); err != nil {
+				return err
+			}
+			focus = []string{"--changed-files", list}
+		}
+		found, err := judge(ctx, passgate, filepath.Join(dir, name),
+			append([]string{"fuzz", "--base", build, "--workers", "1", "--budget", budget.String(), "--seed", fmt.Sprint(*seed)}, focus...)...)
 		if err != nil {
 			return err
 		}
