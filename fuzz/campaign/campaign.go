@@ -83,25 +83,29 @@ type arm struct {
 	fresh  float64   // programs with a new signature
 	prior  []float64 // pseudo-counts: fired of priorRuns programs
 	mutant bool
+	aimed  []float64 // mutations made for each pass in focus
 }
 
 // priorRuns is the weight of what a maker claims against what it does.
-const priorRuns = 2
+const priorRuns = 3
 
 // power makes the choice of reliable arms follow their rate of firing (one that
 // fires in 3/4 of its programs gets a third of the programs of one that always
 // does), and that of the others the number of their programs.
 func power(x float64) float64 { return x * x * x * x }
 
-// Arms that do not make the target fire reliably get one program in doubtful,
-// those with the fewest programs before the others: there may be a hundred of
-// them, and they may be the only ones to reach a rewrite. With reliable arms of
-// 95 % nine programs in ten then make it fire. One program in mutated is a
-// mutation, as long as these make the target fire reliably.
+// The first plain programs for a target come from arms that make it fire
+// reliably, if there are any: a short run exercises each pass, a long one looks
+// further. Then one program in mutated is a mutation, as long as these are
+// reliable, and one in doubtful is of an arm that is not, those with the fewest
+// programs before the others: there may be a hundred of them, and they may be
+// the only ones to reach a rewrite. With reliable arms of 95 % nine programs in
+// ten make the target fire.
 const (
 	reliable = 0.75 // rate of firing
-	doubtful = 9
-	mutated  = 6
+	plain    = 20
+	doubtful = 12
+	mutated  = 8
 )
 
 // Entry is a program of the pool: it did something new.
@@ -166,7 +170,7 @@ func New(cfg Config) *Campaign {
 		c.arms = append(c.arms, a)
 	}
 	if cfg.Mutate != nil {
-		a := &arm{name: MutationOrigin, fired: make([]float64, n), prior: make([]float64, n), mutant: true}
+		a := &arm{name: MutationOrigin, fired: make([]float64, n), prior: make([]float64, n), mutant: true, aimed: make([]float64, n)}
 		for i := range n {
 			a.prior[i] = 0.8 * priorRuns
 		}
@@ -250,52 +254,62 @@ func (c *Campaign) target() int {
 // choose draws an arm by its rate of firing for the target and its rate of new
 // signatures.
 func (c *Campaign) choose(r *rand.Rand, target int) int {
-	weights := make([]float64, len(c.arms))
-	sure := make([]bool, len(c.arms))
-	var total, rest float64 // of the reliable arms and of the others
-	mutant := -1            // that of mutations, if it is reliable
+	rates := make([]float64, len(c.arms))
+	settled := target < 0 || c.targets[target] >= plain
+	var sure, rest []int
 	for i, a := range c.arms {
 		if a.mutant && len(c.pool) == 0 {
 			continue
 		}
-		rate := 1.0
+		rates[i] = 1
 		if target >= 0 {
-			rate = (a.fired[target] + a.prior[target]) / (a.runs + priorRuns)
+			rates[i] = a.rate(target)
 			if a.mutant && c.cases[target] == 0 { // nothing to mutate that made it fire
-				rate = min(rate, 0.1)
+				rates[i] = 0
 			}
 		}
-		if sure[i] = rate >= reliable; sure[i] {
-			if a.mutant {
-				mutant = i
-				continue
+		switch {
+		case rates[i] < reliable:
+			rest = append(rest, i)
+		case a.mutant:
+			if settled && r.IntN(mutated) == 0 {
+				return i
 			}
-			// Half of the weight is for what still finds something.
-			weights[i] = power(rate) * (0.5 + 0.5*(a.fresh+1)/(a.runs+1))
-			total += weights[i]
-		} else {
-			weights[i] = rate / power(1+a.runs)
-			rest += weights[i]
+		default:
+			sure = append(sure, i)
 		}
 	}
-	if mutant >= 0 { // weights[mutant] is nothing so far
-		weights[mutant] = max(1, total) / (mutated - 1)
-		total += weights[mutant]
+	// Half of the weight of a maker is for what still finds something.
+	reaches := func(i int) float64 { return power(rates[i]) * (0.5 + 0.5*(c.arms[i].fresh+1)/(c.arms[i].runs+1)) }
+	switch {
+	case len(sure) == 0:
+		return draw(r, rest, reaches)
+	case settled && len(rest) > 0 && r.IntN(doubtful) == 0:
+		return draw(r, rest, func(i int) float64 { return rates[i] / power(1+c.arms[i].runs) })
 	}
-	if share := total / (doubtful - 1); total > 0 && rest > share {
-		for i := range weights {
-			if !sure[i] {
-				weights[i] *= share / rest
-			}
-		}
-		rest = share
+	return draw(r, sure, reaches)
+}
+
+// rate is how often the arm's programs make the target fire: of mutations those
+// that were made for it, for they come from programs that did.
+func (a *arm) rate(target int) float64 {
+	runs := a.runs
+	if a.mutant {
+		runs = a.aimed[target]
 	}
-	if total += rest; total == 0 {
-		return -1
+	return (a.fired[target] + a.prior[target]) / (runs + priorRuns)
+}
+
+// draw is one of the arms, by weight; -1 if all weights are 0.
+func draw(r *rand.Rand, arms []int, weight func(int) float64) int {
+	total := 0.0
+	for _, i := range arms {
+		total += weight(i)
 	}
 	x := r.Float64() * total
 	last := -1
-	for i, w := range weights {
+	for _, i := range arms {
+		w := weight(i)
 		if w == 0 {
 			continue
 		}
@@ -384,7 +398,12 @@ func (c *Campaign) Learn(programs []Program, outcomes []Outcome) {
 			a := c.arms[p.arm]
 			a.runs++
 			for _, f := range o.Fired {
-				a.fired[f]++
+				if !a.mutant || f == p.target {
+					a.fired[f]++
+				}
+			}
+			if a.mutant && p.target >= 0 {
+				a.aimed[p.target]++
 			}
 			if len(fresh) > 0 {
 				a.fresh++
