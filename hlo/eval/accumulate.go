@@ -26,6 +26,7 @@ type Sum struct {
 	undecided bool
 	width     int64 // of the sum of the undecided terms; -1: any value
 	contest   Contest
+	infinite  bool // complex: some product may have an infinite factor
 }
 
 // floatSum is the sum of real terms.
@@ -165,6 +166,9 @@ func (s *Sum) AddProduct(x, y Scalar) {
 	switch {
 	case s.t.IsComplex():
 		f := realType(s.t)
+		for _, part := range []Num{x.Re, x.Im, y.Re, y.Im} {
+			s.infinite = s.infinite || part.class()&(MayPosInf|MayNegInf) != 0
+		}
 		s.re.addProduct(s.n, f, x.Re, y.Re)
 		s.re.addProduct(s.n, f, neg(x.Im), y.Im)
 		s.im.addProduct(s.n, f, x.Re, y.Im)
@@ -188,6 +192,9 @@ func (s *Sum) Result() Scalar {
 	case s.t.IsComplex():
 		r.Re, r.Im = s.re.result(s.n, realType(s.t)), s.im.result(s.n, realType(s.t))
 		if s.n.Bounds && s.re.products {
+			if s.infinite {
+				r.Re, r.Im = recovered(r.Re, r.Im)
+			}
 			r.Re, r.Im = timesOne(r.Re, r.Im)
 		}
 		return r
@@ -221,6 +228,17 @@ func timesOne(re, im Num) (Num, Num) {
 		i = union(im, Num{C: nan})
 	}
 	return r, i
+}
+
+// recovered are the parts of a sum of complex products of which some have an
+// infinite factor: where both parts come out as NaN, std::complex's product, which
+// Eigen uses, may give an infinity (ISO C, Annex G.5.1).
+func recovered(re, im Num) (Num, Num) {
+	if (re.class()&im.class())&MayNaN == 0 {
+		return re, im
+	}
+	any := special(MayNaN | MayPosInf | MayNegInf)
+	return union(re, any), union(im, any)
 }
 
 func (s *floatSum) add(n *Numerics, f *floatType, x Num) {

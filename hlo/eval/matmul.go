@@ -9,6 +9,19 @@ import (
 	"github.com/passgate/passgate/hlo"
 )
 
+// infiniteRows tells which rows of a complex array, of inner elements each, may
+// hold an infinity.
+func infiniteRows(a *Array, inner int) []bool {
+	out := make([]bool, a.Len()/inner)
+	for i := range a.Len() {
+		s := a.At(i)
+		if (s.Re.class()|s.Im.class())&(MayPosInf|MayNegInf) != 0 {
+			out[i/inner] = true
+		}
+	}
+	return out
+}
+
 // MatMul is the batched product: out[b,i,j] = sum over l of x[b,i,l]*y[b,j,l],
 // with x of dimensions [batch, rows, inner] and y of [batch, cols, inner] (its
 // contracted dimension is the minor one, too). The operands may have different
@@ -31,8 +44,13 @@ func (n *Numerics) MatMul(out hlo.PrimitiveType, x, y *Array, batch, rows, cols,
 		r.Re = n.matPlane(f, fx, fy, left, interleave(yr, yi.negated()), m)
 		r.Im = n.matPlane(f, fx, fy, left, interleave(yi, yr), m)
 		if n.Bounds && (r.Re.anySpecial() || r.Im.anySpecial()) {
+			xs, ys := infiniteRows(x, inner), infiniteRows(y, inner)
 			for i := range r.Len() {
-				re, im := timesOne(r.Re.at(i), r.Im.at(i))
+				re, im := r.Re.at(i), r.Im.at(i)
+				if xs[i/cols] || ys[i/(rows*cols)*cols+i%cols] {
+					re, im = recovered(re, im)
+				}
+				re, im = timesOne(re, im)
 				r.Re.set(i, re)
 				r.Im.set(i, im)
 			}

@@ -800,6 +800,7 @@ func TestTimesOne(t *testing.T) {
 	}{
 		{"(3e38, 2)", "(inf, 4)", In}, {"(3e38, 2)", "(inf, nan)", In}, {"(3e38, 2)", "(inf, 5)", Out}, {"(3e38, 2)", "(nan, 4)", Out},
 		{"(3, 2)", "(6, 4)", In}, {"(3, 2)", "(6, nan)", Out},
+		{"(inf, -inf)", "(inf, -inf)", In}, {"(inf, -inf)", "(nan, nan)", In}, {"(inf, -inf)", "(6, nan)", Out}, {"(nan, 2)", "(inf, nan)", Out},
 	} {
 		v, err := Run(t.Context(), m, parseValues(t, "c64[1] {(2, 0)}", "c64[1] {"+c.y+"}"), Options{Bounds: true})
 		if err != nil {
