@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/passgate/passgate/hlo/eval"
 	"github.com/passgate/passgate/triage"
 	"github.com/passgate/passgate/xla/builds"
-	"github.com/passgate/passgate/xla/worker"
 )
 
 // codeGeneration is the name of everything behind the HLO passes.
@@ -26,20 +26,12 @@ func (k *caseRun) attribute(ctx context.Context, f *observedFinding) {
 		return
 	}
 	build := k.guiltySide(f)
-	r := k.request(f.Flags)
-	r.DumpAll, r.DumpDir = f.Class == Crash, k.run.cfg.DumpRoot
-	trail, err := triage.NewTrail(ctx, k.run.cfg.Runner, build, k.c.Module, r)
-	if err != nil {
+	if f.Class == Crash {
+		k.whereDied(ctx, f)
 		return
 	}
-	if f.Class == Crash {
-		f.Level = LevelAbort
-		switch {
-		case trail.Last != "" && trail.Last != "pipeline-end":
-			f.Pass = &PassStep{Pipeline: trail.LastPipeline, Index: unknownIndex, Name: trail.Last}
-		case trail.Optimised != nil:
-			f.Pass = &PassStep{Name: codeGeneration}
-		}
+	trail, err := k.passTrailUnder(ctx, f.Flags, k.run.cfg.Runner, build, k.c.Module, false)
+	if err != nil {
 		return
 	}
 	args := make([]*eval.Value, len(q.Inputs))
@@ -53,7 +45,7 @@ func (k *caseRun) attribute(ctx context.Context, f *observedFinding) {
 	}
 	states := k.statesOf(f, build, trail, q.Inputs, o)
 	if v.Guilty() != nil {
-		k.blame(ctx, f, v, trail, states, args, o, r)
+		k.blame(ctx, f, v, trail, states, args, o)
 		if k.thorough {
 			k.behind(ctx, f, trail, states, args)
 		}
@@ -62,13 +54,22 @@ func (k *caseRun) attribute(ctx context.Context, f *observedFinding) {
 	if states == nil {
 		return
 	}
+	admitted := states.Admitted(ctx, f.seen.got)
+	if admitted.Standing == triage.Guilty {
+		k.admit(ctx, f, admitted, trail, args, o)
+		return
+	}
 	first := Evidence{WitnessPasses, Acquits, nil, kept(len(v.Steps))}
+	open := len(f.seen.got) > 0 && admitted.Standing == triage.Unknown
+	if open {
+		first.Says, first.Detail = Unknowing, "the legal sets of the modules do not tell where the value came from"
+	}
 	if v.Unknown > 0 {
 		first.Says, first.Detail = Unknowing, fmt.Sprintf("%d of %s cannot be judged", v.Unknown, plural(len(v.Steps), "pass step"))
 	}
 	second, enabler, always := turn(ctx, states, f.FailureRate)
 	f.Evidence = []Evidence{first, second}
-	if v.Unknown > 0 || trail.Optimised == nil {
+	if v.Unknown > 0 || open || trail.Optimised == nil {
 		if enabler != nil {
 			f.Pass = passStep(enabler) // one witness: the level stays unknown
 			f.Witnesses = append(f.Witnesses, WitnessStates)
@@ -87,6 +88,38 @@ func (k *caseRun) attribute(ctx context.Context, f *observedFinding) {
 	}
 }
 
+// admit blames the step behind which the value that the build computed is legal.
+// The sets before and after the step have other values in common, so the step is
+// guilty of this value alone.
+func (k *caseRun) admit(ctx context.Context, f *observedFinding, a triage.Admission, trail *triage.Trail, args []*eval.Value, o eval.Options) {
+	s := &trail.States[a.State]
+	before := trail.StateBefore(a.State)
+	f.Pass, f.Level, f.byValue = passStep(s), LevelHLO, true
+	f.Step = stepText(before, s.Module)
+	if loc, err := place(ctx, trail, k.otherTrail(ctx, f), a.State, before, args, o); err == nil && loc != nil {
+		f.locate(&triage.Step{}, func() (*triage.Location, error) { return loc, nil })
+	}
+	f.Witnesses = append(f.Witnesses, WitnessPasses)
+	f.Evidence = []Evidence{{WitnessPasses, Accuses, f.Pass, fmt.Sprintf("output %d%v may be %s for the program; the module after the step allows %s, and so do all behind it", a.Where.Output, a.Where.At, a.Where.Before, a.Where.After)}}
+}
+
+// whereDied names the pass in which a compiler died, or code generation.
+func (k *caseRun) whereDied(ctx context.Context, f *observedFinding) {
+	r := k.request(f.Flags)
+	r.DumpAll, r.DumpDir = true, k.run.cfg.DumpRoot
+	trail, err := triage.NewTrail(ctx, k.run.cfg.Runner, k.guiltySide(f), k.c.Module, r)
+	if err != nil {
+		return
+	}
+	f.Level = LevelAbort
+	switch {
+	case trail.Last != "" && trail.Last != "pipeline-end":
+		f.Pass = &PassStep{Pipeline: trail.LastPipeline, Index: unknownIndex, Name: trail.Last}
+	case trail.Optimised != nil:
+		f.Pass = &PassStep{Name: codeGeneration}
+	}
+}
+
 // kept says that steps are right.
 func kept(steps int) string {
 	switch steps {
@@ -100,10 +133,10 @@ func kept(steps int) string {
 
 // blame files the guilty steps of a validation: the first as the finding's,
 // and all of them if there are several.
-func (k *caseRun) blame(ctx context.Context, f *observedFinding, v *triage.Validation, trail *triage.Trail, states *triage.Executor, args []*eval.Value, o eval.Options, r worker.Request) {
+func (k *caseRun) blame(ctx context.Context, f *observedFinding, v *triage.Validation, trail *triage.Trail, states *triage.Executor, args []*eval.Value, o eval.Options) {
 	steps, before := guiltySteps(v)
 	build := k.guiltySide(f)
-	other := k.otherTrail(ctx, f, r)
+	other := sync.OnceValue(func() *triage.Trail { return k.otherTrail(ctx, f) })
 	for n, i := range steps {
 		if n > 0 && !k.thorough {
 			break
@@ -114,7 +147,7 @@ func (k *caseRun) blame(ctx context.Context, f *observedFinding, v *triage.Valid
 			from = trail.States[before[n]].Module
 		}
 		one := Finding{}
-		one.locate(s, func() (*triage.Location, error) { return place(ctx, trail, other, i, from, args, o) })
+		one.locate(s, func() (*triage.Location, error) { return place(ctx, trail, other(), i, from, args, o) })
 		c := Culprit{Pass: *passStep(&trail.States[i]), Level: LevelHLO, Instruction: one.Instruction, Location: one.Location,
 			Output: fmt.Sprint(s.Where.Output), At: s.Where.At, Before: s.Where.Before, After: s.Where.After, Elements: s.Elements, Wrong: s.Wrong, Contested: s.Firm == 0}
 		if by := trail.Enabler(one.Instruction, i); by != nil {
@@ -124,8 +157,18 @@ func (k *caseRun) blame(ctx context.Context, f *observedFinding, v *triage.Valid
 			one.Location.widen(ctx, s.Regions, from, trail.States[i].Module, args, o)
 		}
 		disagreement := ""
-		if states != nil {
-			c.Evidence, disagreement = testify(ctx, k, states, k.otherExecutable(build), s, before[n], i)
+		ask := func() { c.Evidence, disagreement = testify(ctx, k, states, k.otherExecutable(build), s, before[n], i) }
+		switch {
+		case states == nil:
+		case f.Blocking && !k.thorough:
+			c.Evidence = []Evidence{accusation(s, &c.Pass)}
+			f.ask = func() {
+				ask()
+				f.hear(c.Evidence)
+				f.Evidence, f.Disagreement = c.Evidence, disagreement
+			}
+		default:
+			ask()
 		}
 		if len(steps) > 1 && k.thorough {
 			f.Culprits = append(f.Culprits, c)
@@ -137,11 +180,30 @@ func (k *caseRun) blame(ctx context.Context, f *observedFinding, v *triage.Valid
 		f.Witnesses = append(f.Witnesses, WitnessPasses)
 		f.Step = stepText(from, trail.States[i].Module)
 		f.Evidence, f.Disagreement = c.Evidence, disagreement
-		for _, e := range c.Evidence[min(1, len(c.Evidence)):] {
-			if e.Says == Accuses {
-				f.Witnesses = append(f.Witnesses, e.Witness)
-			}
+		f.hear(c.Evidence)
+	}
+}
+
+// hear adds the witnesses behind the first that accuse.
+func (f *Finding) hear(all []Evidence) {
+	for _, e := range all[min(1, len(all)):] {
+		if e.Says == Accuses {
+			f.Witnesses = append(f.Witnesses, e.Witness)
 		}
+	}
+}
+
+// settle asks the witnesses of a step that execute: of the smallest program
+// where it shows the fault of that step, else of the case. They say the same of
+// a few instructions as of hundreds, for a small part of the compilation.
+func (f *observedFinding) settle() {
+	if f.ask == nil {
+		return
+	}
+	if m := f.InMinimal; m != nil && m.Pass != nil && m.Pass.Name == f.Pass.Name && len(m.Evidence) > 1 {
+		f.hear(m.Evidence)
+	} else {
+		f.ask()
 	}
 }
 
@@ -245,7 +307,7 @@ func (f *Finding) locate(s *triage.Step, whole func() (*triage.Location, error))
 
 // otherTrail is what the passes of the build that is right made of the program;
 // nil if there is none.
-func (k *caseRun) otherTrail(ctx context.Context, f *observedFinding, r worker.Request) *triage.Trail {
+func (k *caseRun) otherTrail(ctx context.Context, f *observedFinding) *triage.Trail {
 	right := k.run.cfg.Base
 	if k.guiltySide(f) == right {
 		right = k.run.cfg.Head
@@ -253,7 +315,7 @@ func (k *caseRun) otherTrail(ctx context.Context, f *observedFinding, r worker.R
 	if f.Status != New && f.Status != Fixed || k.guiltySide(f) == right {
 		return nil
 	}
-	t, err := triage.NewTrail(ctx, k.run.cfg.Runner, right, k.c.Module, r)
+	t, err := k.passTrailUnder(ctx, f.Flags, k.run.cfg.Runner, right, k.c.Module, false)
 	if err != nil {
 		return nil
 	}

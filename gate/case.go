@@ -143,6 +143,7 @@ func (r *run) work(ctx context.Context, c *fuzz.Case) caseReport {
 	for i := range found {
 		k.identify(ctx, &found[i])
 		k.measureMinimal(ctx, &found[i])
+		found[i].settle()
 	}
 	report.result.Cut = cut
 	if base, head := k.placements[0], k.placements[1]; base != nil && head != nil {

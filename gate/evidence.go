@@ -173,13 +173,18 @@ func guiltySteps(v *triage.Validation) (steps, before []int) {
 	return steps, before
 }
 
+// accusation is what per-pass validation says of a guilty step.
+func accusation(s *triage.Step, at *PassStep) Evidence {
+	w := s.Where
+	return Evidence{WitnessPasses, Accuses, at, fmt.Sprintf("output %d%v may be %s before and %s after", w.Output, w.At, w.Before, w.After)}
+}
+
 // testify asks both witnesses about a step that per-pass validation accuses.
 // other, if not nil, is another executable build for states that this one
 // cannot execute.
 func testify(ctx context.Context, k *caseRun, e *triage.Executor, other *builds.Build, s *triage.Step, before, step int) (evidence []Evidence, disagreement string) {
 	at := passStep(&e.Trail.States[step])
-	w := s.Where
-	evidence = append(evidence, Evidence{WitnessPasses, Accuses, at, fmt.Sprintf("output %d%v may be %s before and %s after", w.Output, w.At, w.Before, w.After)})
+	evidence = append(evidence, accusation(s, at))
 	second := Evidence{Witness: WitnessStates, Pass: at}
 	t, b, a := e.Testify(ctx, before, step)
 	switch t {

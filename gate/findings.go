@@ -102,6 +102,12 @@ type observedFinding struct {
 	seen observation
 	// raw is the status before the flags made it contested.
 	raw Status
+	// ask asks the witnesses of the guilty step that execute; nil if they were
+	// asked, or there are none (see settle).
+	ask func()
+	// byValue says that the guilty step was found by the value that the build
+	// computed: per-pass validation does not accuse it.
+	byValue bool
 	// disputed: another witness disagrees.
 	disputed bool
 	// reduced is the smallest case known, nil if it is the case itself.

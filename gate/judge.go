@@ -55,6 +55,9 @@ type observation struct {
 	head     Behaviour
 	unstable bool
 	detail   string
+	// got is the result of the first execution that was wrong: head's, or base's if
+	// head is right.
+	got []*hlo.Literal
 	// unwritten are wrong elements that hold the poison of fresh memory.
 	unwritten int64
 	// baseRight says that base ran and was legal throughout: only then may the
@@ -419,6 +422,11 @@ func (l *leafJudge) file(key foundKey, i int, base, head []*eval.Array, badBase,
 		o.first = First{At: unravel(i, l.ref.Dims), Legal: l.ref.LegalSet(i)}
 		o.first.Base = shown(l.ref.Type, base, i, badBase, l.q.base)
 		o.first.Head = shown(l.ref.Type, head, i, badHead, l.q.head)
+		if key.status != Fixed && badHead < len(l.q.head.runs) {
+			o.got = l.q.head.runs[badHead].leaves
+		} else if badBase < len(l.q.base.runs) {
+			o.got = l.q.base.runs[badBase].leaves
+		}
 		l.found[key] = o
 		l.order = append(l.order, key)
 	}

@@ -27,11 +27,21 @@ func (k *caseRun) minimise(ctx context.Context, f *observedFinding, probes int) 
 	}
 	whole := triage.Program{Module: k.c.Module, Inputs: q.Inputs}
 	limit := probeLimit(ctx, whole)
-	fails := k.stillFails(f, limit)
-	if k.run.cfg.passesOnly() {
-		fails = k.passStillFails(f, limit)
+	var small triage.Program
+	switch {
+	case k.run.cfg.passesOnly() && (f.Class == Crash || f.Class == Hang):
+		small = triage.Reduce(ctx, whole, k.passStillBreaks(f, limit), probes)
+	case k.run.cfg.passesOnly():
+		small = reduceOnTheWay(ctx, whole, func(ctx context.Context, p triage.Program) bool {
+			return k.passStillAccused(ctx, f, p, limit) != nil
+		}, k.passStillFails(f, limit), probes)
+	case f.byPass():
+		small = reduceOnTheWay(ctx, whole, func(ctx context.Context, p triage.Program) bool {
+			return isComparable(p.Module) && k.legal(ctx, f, p, limit) != nil && k.passAccused(ctx, f, p, limit)
+		}, k.stillFails(f, limit), probes)
+	default:
+		small = triage.Reduce(ctx, whole, k.stillFails(f, limit), probes)
 	}
-	small := triage.Reduce(ctx, whole, fails, probes)
 	if small.Module == k.c.Module {
 		return
 	}
@@ -41,6 +51,53 @@ func (k *caseRun) minimise(ctx context.Context, f *observedFinding, probes int) 
 		c.InputLines = append(c.InputLines, l.String())
 	}
 	f.reduced = c
+}
+
+// reduceOnTheWay reduces by a cheap condition that fails implies, such as that the
+// guilty pass is accused: what it leads to nearly always fails, too, and to see that
+// costs several times as much (an execution, the other build's compilation). Only
+// the program that it ends with is held to fails. If that does not fail, a larger
+// one on the way to it does, and the reduction goes on from there by fails alone.
+// What no change keeps suspect, no change keeps failing: the result is as small.
+func reduceOnTheWay(ctx context.Context, whole triage.Program, suspect, fails triage.Fails, probes int) triage.Program {
+	way := []triage.Program{whole}
+	asked := 0
+	triage.Reduce(ctx, whole, func(ctx context.Context, p triage.Program) bool {
+		asked++
+		ok := suspect(ctx, p)
+		if ok {
+			way = append(way, p)
+		}
+		return ok
+	}, probes)
+	at, back := len(way)-1, 1
+	for at > 0 && !fails(ctx, way[at]) {
+		at, back = max(0, at-back), 2*back
+	}
+	if at == len(way)-1 || asked >= probes || ctx.Err() != nil {
+		return way[at]
+	}
+	return triage.Reduce(ctx, way[at], fails, probes-asked)
+}
+
+// isComparable reports whether a module can be executed and its results be compared:
+// not one with dimensions of run-time size in its parameters or results.
+func isComparable(m *hlo.Module) bool {
+	return feedable(&fuzz.Case{Module: m}) == "" && !slices.ContainsFunc(m.Entry.Root.Shape.Leaves(), (*hlo.Shape).IsDynamic)
+}
+
+// byPass reports whether per-pass validation accuses a pass step of the finding.
+func (f *observedFinding) byPass() bool {
+	return f.Pass != nil && f.Level == LevelHLO && f.Class != Crash && !f.byValue
+}
+
+// legal is what the reference makes of a smaller program; nil if it cannot tell.
+func (k *caseRun) legal(ctx context.Context, f *observedFinding, p triage.Program, limit int64) *eval.Value {
+	v, err := k.run.reference(ctx, p.Module, p.Inputs, eval.Options{MaxSteps: limit, ExcessPrecision: f.Flags == DefaultFlags})
+	if err != nil {
+		return nil
+	}
+	return v
 }
 
 // probeLimit is the step limit of the reference for programs made from p: what
@@ -78,9 +135,12 @@ func (k *caseRun) stillFails(f *observedFinding, limit int64) triage.Fails {
 		second = k.run.cfg.Head
 		site = crashSite(f.First.Base)
 	}
-	byPass := f.Pass != nil && f.Level == LevelHLO && f.Class != Crash
+	byPass := f.byPass()
 	compiles := f.Pass != nil && f.Class == Crash
 	return func(ctx context.Context, p triage.Program) bool {
+		if !compiles && feedable(&fuzz.Case{Module: p.Module}) != "" {
+			return false
+		}
 		data, err := hlo.MarshalModule(p.Module)
 		if err != nil {
 			return false
@@ -92,7 +152,7 @@ func (k *caseRun) stillFails(f *observedFinding, limit int64) triage.Fails {
 		}
 		r.Program, r.Inputs = data, [][]worker.Array{arguments(p.Inputs)}
 		q := question{stream: f.Stream, flags: f.Flags, firm: k.run.firm}
-		if q.reference, err = k.run.reference(ctx, p.Module, p.Inputs, eval.Options{MaxSteps: limit, ExcessPrecision: f.Flags == DefaultFlags}); err != nil {
+		if q.reference = k.legal(ctx, f, p, limit); q.reference == nil {
 			return false
 		}
 		if byPass && !k.passAccused(ctx, f, p, limit) {
@@ -121,7 +181,7 @@ func (k *caseRun) stillFails(f *observedFinding, limit int64) triage.Fails {
 		if f.Pass == nil || byPass || compiles {
 			return true
 		}
-		return k.behindPasses(ctx, f, p, limit)
+		return k.behindPasses(ctx, f, p, limit) || f.byValue && k.passAccused(ctx, f, p, limit)
 	}
 }
 
@@ -168,7 +228,7 @@ func (k *caseRun) behindPasses(ctx context.Context, f *observedFinding, p triage
 }
 
 // passAccused reports whether the first guilty step of a smaller program is
-// that of the finding.
+// that of the finding. A program that never ends behind it computes no wrong value.
 func (k *caseRun) passAccused(ctx context.Context, f *observedFinding, p triage.Program, limit int64) bool {
 	t, err := k.passTrailUnder(ctx, f.Flags, k.run.cfg.Runner, k.guiltySide(f), p.Module, false)
 	if err != nil {
@@ -180,7 +240,7 @@ func (k *caseRun) passAccused(ctx context.Context, f *observedFinding, p triage.
 		return false
 	}
 	g := v.Guilty()
-	return g != nil && g.Key.Pass == f.Pass.Name && g.Key.Pipeline == f.Pass.Pipeline
+	return g != nil && g.Key.Pass == f.Pass.Name && g.Key.Pipeline == f.Pass.Pipeline && !g.Where.Endless
 }
 
 // upTo are the states up to the last one of a pass.

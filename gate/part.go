@@ -55,7 +55,7 @@ type CasePart struct {
 	// machine took from us whether a finding shows again.
 	Refused     bool `json:"refused,omitempty"`
 	Unconfirmed bool `json:"unconfirmed,omitempty"`
-	// Memory counts its runs whose memory was examined; nil if none was.
+	// Memory says how its memory was examined; nil if it was not.
 	Memory *MemoryCounts `json:"memory,omitempty"`
 	// WantDisputed says how the case's want and the reference disagree.
 	WantDisputed string     `json:"want_disputed,omitempty"`

@@ -338,6 +338,7 @@ func (r *run) workPasses(ctx context.Context, c *fuzz.Case) caseReport {
 	report.findings = finish(c, k.asked, found)
 	report.answers = passAnswers(both, streams, k.asked)
 	report.passesOnly = true
+	report.memory = MemoryCounts{Placed: k.placed()}
 	report.result.Steps = counts(both)
 	k.steps = moreFired(stepsOf(both[0].trail), stepsOf(both[1].trail))
 	report.steps, report.dropped = k.steps, k.drop
@@ -471,25 +472,27 @@ func (k *caseRun) passFindings(ctx context.Context, both [2]passSide, streams []
 	}
 	for _, side := range []*passSide{head, base} {
 		for _, i := range side.guilty() {
-			s := &side.validation.Steps[i]
-			other := base
+			other, status := base, side.blames(i, base)
 			if side == base {
-				other = head
-			}
-			status := Fixed
-			onOther := other.accused(s.Key.Pass) >= 0
-			if side == head {
-				status = New
-				if onOther || !other.clean(s.Where.Output) && len(other.guilty()) > 0 {
-					status = PreExisting
+				if other, status = head, Fixed; side.blames(i, head) == PreExisting {
+					continue // said of head already
 				}
-			} else if onOther || !other.clean(s.Where.Output) && len(other.guilty()) > 0 {
-				continue // said of head already
 			}
 			out = append(out, k.passFinding(ctx, side, other, i, status, streams))
 		}
 	}
 	return out
+}
+
+// blames is what a guilty step says about its build, New, or about both,
+// PreExisting: the other build's step of that pass is guilty, or its passes are
+// and did not keep the meaning of the same output.
+func (p *passSide) blames(step int, other *passSide) Status {
+	s := &p.validation.Steps[step]
+	if other.accused(s.Key.Pass) >= 0 || !other.clean(s.Where.Output) && len(other.guilty()) > 0 {
+		return PreExisting
+	}
+	return New
 }
 
 func orRight(s side) Behaviour {
@@ -539,7 +542,7 @@ func (k *caseRun) passFinding(ctx context.Context, p, other *passSide, step int,
 	if k.thorough && f.Location != nil {
 		f.Location.widen(ctx, s.Regions, before, after, args, passLimits(f.Stream))
 	}
-	f.Evidence = []Evidence{{WitnessPasses, Accuses, f.Pass, fmt.Sprintf("output %d%v may be %s before and %s after", w.Output, w.At, w.Before, w.After)}}
+	f.Evidence = []Evidence{accusation(s, f.Pass)}
 	if k.run.cfg.Witness != nil {
 		k.crossExamine(ctx, &f, before, after, streams[w.InputSet].Inputs)
 	} else if e := k.statesOf(&f, p.build, p.trail, streams[w.InputSet].Inputs, passLimits(f.Stream)); e != nil {
@@ -656,48 +659,73 @@ func (k *caseRun) confirmPasses(ctx context.Context, f *observedFinding) {
 // guilty on the same side, the other side clean if it was, and of the same
 // class.
 func (k *caseRun) passStillFails(f *observedFinding, limit int64) triage.Fails {
+	return func(ctx context.Context, p triage.Program) bool {
+		guilty := k.passStillAccused(ctx, f, p, limit)
+		if guilty == nil {
+			return false
+		}
+		other := *guilty
+		if second := k.otherSide(f); guilty.build != second {
+			other = k.compilePasses(ctx, k.run.cfg.Runner, second, p.Module)
+			k.judgePasses(ctx, &other, [][]*eval.Value{values(p.Inputs)}, -1, probeOptions(f, limit), &triage.Evaluations{})
+		}
+		s := &guilty.validation.Steps[guilty.accused(f.Pass.Name)]
+		return (f.raw == PreExisting) == (other.accused(f.Pass.Name) >= 0) && (f.raw == PreExisting || other.clean(s.Where.Output))
+	}
+}
+
+// probeOptions are those of the reference on a smaller program.
+func probeOptions(f *observedFinding, limit int64) eval.Options {
 	o := passLimits(f.Stream)
 	if limit > 0 {
 		o.MaxSteps = limit
 	}
+	return o
+}
+
+// otherSide is the build that a finding of the passes does not speak of first.
+func (k *caseRun) otherSide(f *observedFinding) *builds.Build {
+	if f.raw == Fixed {
+		return k.run.cfg.Head
+	}
+	return k.run.cfg.Base
+}
+
+// passStillAccused is what the passes of the guilty side made of a smaller program
+// if the finding's step is accused there of the same class; nil otherwise.
+func (k *caseRun) passStillAccused(ctx context.Context, f *observedFinding, p triage.Program, limit int64) *passSide {
+	o := probeOptions(f, limit)
+	if limit > 0 { // the whole program could be evaluated: this one must be, too
+		if _, err := k.run.reference(ctx, p.Module, p.Inputs, o); err != nil {
+			return nil
+		}
+	}
+	build := k.run.cfg.Head
+	if f.raw == Fixed {
+		build = k.run.cfg.Base
+	}
+	guilty := k.compilePasses(ctx, k.run.cfg.Runner, build, p.Module)
+	if guilty.trail != nil {
+		guilty.trail.States = upTo(guilty.trail.States, f.Pass.Name)
+	}
+	k.judgePasses(ctx, &guilty, [][]*eval.Value{values(p.Inputs)}, -1, o, &triage.Evaluations{})
+	i := guilty.accused(f.Pass.Name)
+	if i < 0 {
+		return nil
+	}
+	s := guilty.validation.Steps[i]
+	if s.Key.Pipeline != f.Pass.Pipeline || classOf(s.Where.Type, s.Where.Was, s.Where.Is) != f.Class || (s.Firm == 0) != (f.Status == Contested) {
+		return nil
+	}
+	return &guilty
+}
+
+// passStillBreaks holds a smaller program to a crash or hang in the passes.
+func (k *caseRun) passStillBreaks(f *observedFinding, limit int64) triage.Fails {
 	return func(ctx context.Context, p triage.Program) bool {
-		sets := [][]*eval.Value{values(p.Inputs)}
-		if f.Class == Crash || f.Class == Hang {
-			both := k.examine(ctx, k.run.cfg.Runner, p.Module, sets, -1, o)
-			b := breakage(question{base: both[0].side, head: both[1].side}, both[0].side.behaviour, both[1].side.behaviour)
-			return b != nil && b.class == f.Class && b.status == f.raw
-		}
-		if limit > 0 { // the whole program could be evaluated: this one must be, too
-			if _, err := k.run.reference(ctx, p.Module, p.Inputs, o); err != nil {
-				return false
-			}
-		}
-		// Most programs do not show it: the other side is not asked before this
-		// one says that it does.
-		first, second := k.run.cfg.Head, k.run.cfg.Base
-		if f.raw == Fixed {
-			first, second = second, first
-		}
-		known := &triage.Evaluations{}
-		guilty := k.compilePasses(ctx, k.run.cfg.Runner, first, p.Module)
-		if guilty.trail != nil {
-			guilty.trail.States = upTo(guilty.trail.States, f.Pass.Name)
-		}
-		k.judgePasses(ctx, &guilty, sets, -1, o, known)
-		i := guilty.accused(f.Pass.Name)
-		if i < 0 {
-			return false
-		}
-		s := guilty.validation.Steps[i]
-		if s.Key.Pipeline != f.Pass.Pipeline || classOf(s.Where.Type, s.Where.Was, s.Where.Is) != f.Class || (s.Firm == 0) != (f.Status == Contested) {
-			return false
-		}
-		other := guilty
-		if first != second {
-			other = k.compilePasses(ctx, k.run.cfg.Runner, second, p.Module)
-			k.judgePasses(ctx, &other, sets, -1, o, known)
-		}
-		return (f.raw == PreExisting) == (other.accused(f.Pass.Name) >= 0) && (f.raw == PreExisting || other.clean(s.Where.Output))
+		both := k.examine(ctx, k.run.cfg.Runner, p.Module, [][]*eval.Value{values(p.Inputs)}, -1, probeOptions(f, limit))
+		b := breakage(question{base: both[0].side, head: both[1].side}, both[0].side.behaviour, both[1].side.behaviour)
+		return b != nil && b.class == f.Class && b.status == f.raw
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/passgate/passgate/fuzz"
 	"github.com/passgate/passgate/hlo/eval"
+	"github.com/passgate/passgate/triage"
 )
 
 // witnessInstructions bounds the programs whose pass steps are judged beside
@@ -40,29 +41,34 @@ func (k *caseRun) passWitness(ctx context.Context, found []observedFinding) []ob
 	for i, a := range streams {
 		sets[i] = values(a.Inputs)
 	}
-	trail, err := k.passTrail(ctx, k.run.cfg.Runner, head, k.c.Module, false)
-	if err != nil || !trail.Complete() {
+	both := [2]passSide{{build: k.run.cfg.Base}, k.compilePasses(ctx, k.run.cfg.Runner, head, k.c.Module)}
+	if t := both[1].trail; t == nil || !t.Complete() {
 		return nil // execution has seen what there is
 	}
-	v, err := trail.Validate(ctx, sets, passOptions)
-	if err != nil || v.Guilty() == nil {
+	evaluated := &triage.Evaluations{}
+	k.judgePasses(ctx, &both[1], sets, ownOf(streams), passOptions, evaluated)
+	known := func(pass string) bool {
+		return slices.ContainsFunc(found, func(g observedFinding) bool { return g.Pass != nil && g.Pass.Name == pass })
+	}
+	accused := slices.DeleteFunc(both[1].guilty(), func(i int) bool { return known(both[1].validation.Steps[i].Key.Pass) })
+	if len(accused) == 0 || ctx.Err() != nil {
 		return nil
 	}
-	both := k.examine(ctx, k.run.cfg.Runner, k.c.Module, sets, ownOf(streams), passOptions)
-	accused := k.passFindings(ctx, both, streams)
-	known := func(f observedFinding) bool {
-		return slices.ContainsFunc(found, func(g observedFinding) bool { return g.Pass != nil && f.Pass != nil && g.Pass.Name == f.Pass.Name })
+	if both[0] = both[1]; head != k.run.cfg.Base {
+		both[0] = k.compilePasses(ctx, k.run.cfg.Runner, k.run.cfg.Base, k.c.Module)
+		k.judgePasses(ctx, &both[0], sets, ownOf(streams), passOptions, evaluated)
 	}
 	var out []observedFinding
-	for _, f := range accused {
-		if f.Level != LevelHLO || f.Head != Wrong || known(f) {
+	for _, i := range accused {
+		if known(both[1].validation.Steps[i].Key.Pass) { // by now
 			continue
 		}
+		f := k.passFinding(ctx, &both[1], &both[0], i, both[1].blames(i, &both[0]), streams)
 		if i := slices.IndexFunc(k.edges, func(a *asked) bool { return a.Name == f.Stream }); i >= 0 {
 			if seen := k.executeEdge(ctx, k.edges[i]); len(seen) > 0 {
 				found = append(found, seen...)
 				out = append(out, seen...)
-				if known(f) {
+				if known(f.Pass.Name) {
 					continue
 				}
 			}

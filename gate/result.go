@@ -44,7 +44,7 @@ type Result struct {
 	// Cut counts the pieces of the programs that were judged in pieces; nil if
 	// none was.
 	Cut *CutCounts `json:"cut,omitempty"`
-	// Memory counts the runs whose memory was examined; nil if none was.
+	// Memory counts the programs whose memory was examined; nil if none was.
 	Memory *MemoryCounts `json:"memory,omitempty"`
 	// Exploration says what was done beyond the cases; nil if nothing.
 	Exploration *ExplorationResult `json:"exploration,omitempty"`
@@ -235,7 +235,9 @@ type Finding struct {
 	// Witnesses are the kinds of evidence that agree: "execution", ...
 	Witnesses []string `json:"witnesses"`
 	// Evidence is what each witness of the place says, per-pass validation first;
-	// Disagreement says where they contradict each other, "" if they don't.
+	// Disagreement says where they contradict each other, "" if they don't. Of a
+	// finding that blocks, witnesses that execute speak of the smallest program
+	// (InMinimal) where it shows the same step's fault.
 	Evidence     []Evidence `json:"evidence,omitempty"`
 	Disagreement string     `json:"disagreement,omitempty"`
 	// Output to First are what the case shows; Piece says that it is the piece as it

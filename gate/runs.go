@@ -375,8 +375,10 @@ func (r *run) predecessors(c *fuzz.Case) []worker.Predecessor {
 	return out
 }
 
-// MemoryCounts are programs whose runs' memory was examined, on both builds.
+// MemoryCounts are programs whose memory was examined, on both builds.
 type MemoryCounts struct {
+	// Placed are programs whose buffer assignment was checked on both builds.
+	Placed int `json:"placed"`
 	// Programs were examined; Arguments of theirs lay between guard pages, by
 	// build and input stream.
 	Programs  int `json:"programs"`
@@ -386,6 +388,7 @@ type MemoryCounts struct {
 }
 
 func (m *MemoryCounts) add(o MemoryCounts) {
+	m.Placed += o.Placed
 	m.Programs += o.Programs
 	m.Arguments += o.Arguments
 	m.Past += o.Past
@@ -402,8 +405,29 @@ func (k *caseRun) memoryCounts() MemoryCounts {
 			}
 		}
 	}
+	out.Placed = k.placed()
 	if k.c.Module != nil && k.share(pastEvery, "past") && !random(k.c.Module) {
 		out.Past = 1
 	}
 	return out
+}
+
+// placed is 1 if the buffer assignment of the program was checked on both builds.
+func (k *caseRun) placed() int {
+	if k.placements[0] == nil || k.placements[1] == nil {
+		return 0
+	}
+	return 1
+}
+
+// MemoryAlarms counts the findings that a checked buffer assignment or an examined
+// run speaks for.
+func (r *Result) MemoryAlarms() int {
+	n := 0
+	for _, f := range r.Findings {
+		if f.Class == BufferCorruption || slices.Contains(f.Witnesses, WitnessPlacement) || slices.Contains(f.Witnesses, WitnessGuard) {
+			n++
+		}
+	}
+	return n
 }

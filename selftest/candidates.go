@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"slices"
+	"sync"
 
 	"github.com/passgate/passgate/defects"
 	"github.com/passgate/passgate/fuzz"
@@ -38,21 +39,24 @@ type ground struct {
 	// sets are the inputs of the proof, inputs the same for the reference.
 	sets   [][]*hlo.Literal
 	inputs [][]*eval.Value
-	values map[int][]*eval.Value // by state; nil entries: no value
-	layout int                   // the first state behind layout assignment
+	layout int // the first state behind layout assignment
 	kept   *Kept
+
+	mu     sync.Mutex
+	values map[[2]int]*eval.Value // by state and set; nil entries: no value
 }
 
 // proofSeeds is the number of seeds whose streams a defect is proved on. They
 // are not the gate's: what the gate's own inputs do not show is a miss.
 const proofSeeds = 2
 
-// proofSteps is the step limit of the reference in a proof.
-const proofSteps = 1 << 20
+// proofSteps is the step limit of the reference on each state of a program, in a
+// proof and before it: what takes more leaves no time for the defects.
+const proofSteps = 1 << 16
 
 // programsFor is the number of programs that are surveyed for n defects: a
 // program has room for many.
-func programsFor(n int) int { return 24 + n/4 }
+func programsFor(n int) int { return 24 + n/8 }
 
 // enoughOf is the number of programs with an opcode for which the survey goes
 // out of its way: the rarer kinds of defects need the rarer opcodes.
@@ -97,59 +101,70 @@ func opcodes(m *hlo.Module) []hlo.Opcode {
 	return out
 }
 
-// survey compiles programs, in the order of order, and keeps those whose meaning the
-// reference knows before and after all passes, until there are enough.
+// survey compiles programs, in the order of order and Workers at a time, and keeps
+// those whose meaning the reference knows before and after all passes, until there
+// are enough.
 func (t *tester) survey(ctx context.Context) []*ground {
 	var out []*ground
-	for _, i := range t.order() {
-		c := t.cfg.Cases[i]
-		if t.chosen(ctx) || len(out) >= programsFor(t.cfg.Defects) {
-			break
+	all, want := t.order(), programsFor(t.cfg.Defects)
+	for len(all) > 0 && len(out) < want && !t.chosen(ctx) {
+		n := min(max(1, t.cfg.Workers), len(all), want-len(out))
+		found := make([]*ground, n)
+		var wg sync.WaitGroup
+		for i, at := range all[:n] {
+			wg.Go(func() { found[i] = t.prepare(ctx, t.cfg.Cases[at]) })
 		}
-		g := &ground{c: c, values: map[int][]*eval.Value{}, kept: &Kept{}}
-		for seed := range uint64(proofSeeds) {
-			for _, s := range c.Streams(t.cfg.Seed + 1<<32 + seed) {
-				if s.Name != fuzz.OwnStream || seed == 0 {
-					g.sets = append(g.sets, s.Inputs)
-				}
-			}
-		}
-		if len(g.sets) == 0 {
-			continue
-		}
-		g.inputs = arguments(g.sets)
-		whole := c.Module
-		if t.cfg.Build.Kind == builds.Executable {
-			whole = triage.Stopped(c.Module)
-		}
-		data, err := hlo.MarshalModule(whole)
-		if err != nil {
-			continue
-		}
-		g.trail, err = triage.NewTrail(ctx, t.cfg.Runner, t.cfg.Build, c.Module, worker.Request{Program: data, Format: worker.HLO, Options: comparisonFlags})
-		if err != nil || !g.trail.Complete() {
-			continue
-		}
-		// Where the build is wrong by itself on the gate's inputs, a defect could
-		// not be told from that.
-		own := t.streams(c)
-		v, err := g.trail.Validate(ctx, arguments(own), eval.Options{Bounds: true, MaxSteps: proofSteps})
-		if err != nil || v.Guilty() != nil || v.Unknown > 0 {
-			continue
-		}
-		if t.executes() && g.execute(ctx, t, t.cfg.Runner, t.cfg.Build, own) != right {
-			continue
-		}
-		g.layout = slices.IndexFunc(g.trail.States, func(s triage.State) bool { return s.Key.Pass == layoutPass })
-		if g.layout < 0 {
-			g.layout = len(g.trail.States)
-		}
-		if t.transforms {
-			g.stages(ctx, t, data)
-		}
-		out = append(out, g)
+		wg.Wait()
+		all = all[n:]
+		out = append(out, slices.DeleteFunc(found, func(g *ground) bool { return g == nil })...)
 	}
 	return out
+}
+
+// prepare compiles a program; nil if nothing can be planted in it.
+func (t *tester) prepare(ctx context.Context, c *fuzz.Case) *ground {
+	g := &ground{c: c, values: map[[2]int]*eval.Value{}, kept: &Kept{}}
+	for seed := range uint64(proofSeeds) {
+		for _, s := range c.Streams(t.cfg.Seed + 1<<32 + seed) {
+			if s.Name != fuzz.OwnStream || seed == 0 {
+				g.sets = append(g.sets, s.Inputs)
+			}
+		}
+	}
+	if len(g.sets) == 0 {
+		return nil
+	}
+	g.inputs = arguments(g.sets)
+	whole := c.Module
+	if t.cfg.Build.Kind == builds.Executable {
+		whole = triage.Stopped(c.Module)
+	}
+	data, err := hlo.MarshalModule(whole)
+	if err != nil {
+		return nil
+	}
+	g.trail, err = triage.NewTrail(ctx, t.cfg.Runner, t.cfg.Build, c.Module, worker.Request{Program: data, Format: worker.HLO, Options: comparisonFlags})
+	if err != nil || !g.trail.Complete() {
+		return nil
+	}
+	// Where the build is wrong by itself on the gate's inputs, a defect could
+	// not be told from that.
+	own := t.streams(c)
+	v, err := g.trail.Validate(ctx, arguments(own), eval.Options{Bounds: true, MaxSteps: proofSteps})
+	if err != nil || v.Guilty() != nil || v.Unknown > 0 {
+		return nil
+	}
+	if t.executes() && g.execute(ctx, t, t.cfg.Runner, t.cfg.Build, own) != right {
+		return nil
+	}
+	g.layout = slices.IndexFunc(g.trail.States, func(s triage.State) bool { return s.Key.Pass == layoutPass })
+	if g.layout < 0 {
+		g.layout = len(g.trail.States)
+	}
+	if t.transforms {
+		g.stages(ctx, t, data)
+	}
+	return g
 }
 
 // stages adds the modules at which the build calls transforms to the states.
@@ -203,17 +218,23 @@ func (g *ground) first(i int) bool {
 // program is the index of the state before all passes.
 const program = -1
 
-// value evaluates a state on the proof's inputs.
-func (g *ground) value(ctx context.Context, i int) []*eval.Value {
-	if v, ok := g.values[i]; ok {
+// value evaluates a state on one of the proof's inputs; nil if it has none.
+func (g *ground) value(ctx context.Context, state, set int) *eval.Value {
+	key := [2]int{state, set}
+	g.mu.Lock()
+	v, ok := g.values[key]
+	g.mu.Unlock()
+	if ok {
 		return v
 	}
 	m := g.trail.Before
-	if i != program {
-		m = g.trail.States[i].Module
+	if state != program {
+		m = g.trail.States[state].Module
 	}
-	v := g.evaluate(ctx, m, g.inputs)
-	g.values[i] = v
+	v = g.evaluate(ctx, m, g.inputs[set:set+1])[0]
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.values[key] = v
 	return v
 }
 
@@ -231,12 +252,16 @@ func (g *ground) evaluate(ctx context.Context, m *hlo.Module, inputs [][]*eval.V
 // have no value in common, and that rests on no contested semantics in the
 // program itself.
 func (g *ground) prove(ctx context.Context, state int, planted *hlo.Module) (before, after string, ok bool) {
-	asIs, original := g.value(ctx, state), g.value(ctx, program)
-	for k, v := range g.evaluate(ctx, planted, g.inputs) {
-		if v == nil || asIs[k] == nil || original[k] == nil {
+	for k := range g.inputs {
+		asIs, original := g.value(ctx, state, k), g.value(ctx, program, k)
+		if asIs == nil || original == nil {
 			continue
 		}
-		a, b, o0 := leaves(asIs[k]), leaves(v), leaves(original[k])
+		v := g.evaluate(ctx, planted, g.inputs[k:k+1])[0]
+		if v == nil {
+			continue
+		}
+		a, b, o0 := leaves(asIs), leaves(v), leaves(original)
 		if len(a) != len(b) || len(a) != len(o0) {
 			continue
 		}
@@ -310,64 +335,97 @@ func (t *tester) choose(ctx context.Context, grounds []*ground, n int) []*Plante
 	for k := range orders {
 		orders[k] = r.Perm(len(places))
 	}
-	seen := map[string]bool{}
 	var out []*Planted
 	for len(out) < n && !t.chosen(ctx) {
-		progress := false
-		for k, kind := range kinds {
-			if len(out) >= n || t.chosen(ctx) {
-				break
-			}
-			for len(orders[k]) > 0 {
-				p := places[orders[k][0]]
-				orders[k] = orders[k][1:]
-				if planted := t.plant(ctx, p.g, p.state, kind, seen); planted != nil {
-					out = append(out, planted)
-					progress = true
-					break
+		// A turn of every kind.
+		found := make([]*Planted, len(kinds))
+		next := make(chan int)
+		var wg sync.WaitGroup
+		for range max(1, t.cfg.Workers) {
+			wg.Go(func() {
+				for k := range next {
+					for tried := 0; len(orders[k]) > 0 && found[k] == nil && tried < patience && !t.chosen(ctx); {
+						p := places[orders[k][0]]
+						orders[k] = orders[k][1:]
+						planted, proofs := t.plant(ctx, p.g, p.state, kinds[k])
+						found[k] = planted
+						tried += proofs
+					}
 				}
-			}
+			})
 		}
-		if !progress {
+		for k := range kinds {
+			next <- k
+		}
+		close(next)
+		wg.Wait()
+		out = append(out, slices.DeleteFunc(found, func(p *Planted) bool { return p == nil })...)
+		if !slices.ContainsFunc(orders, func(left []int) bool { return len(left) > 0 }) {
 			break
 		}
 	}
-	return out
+	return out[:min(n, len(out))]
 }
 
-// plant tries one kind behind one step of a program.
-func (t *tester) plant(ctx context.Context, g *ground, state int, kind defects.Kind, seen map[string]bool) *Planted {
+// patience is the number of proofs that may fail in one turn of a kind: some
+// hardly ever change a legal set, and the others should not wait for them.
+const patience = 6
+
+// plant tries one kind behind one step of a program; proofs is the number of
+// mistakes that it looked at.
+func (t *tester) plant(ctx context.Context, g *ground, state int, kind defects.Kind) (planted *Planted, proofs int) {
 	s := g.trail.States[state]
 	for _, m := range matches(s.Module) {
 		d := defects.Defect{Kind: kind, Pipeline: s.Key.Pipeline, Pass: s.Key.Pass, Op: m.op, Type: m.t}
-		if seen[d.String()] {
+		if t.has(d, false) {
 			continue
 		}
 		p, ok := d.Apply(s.Module)
 		if !ok {
 			continue
 		}
+		proofs++
 		before, after, ok := g.prove(ctx, state, p.Module)
 		if !ok {
-			t.unproved++
+			t.count(&t.unproved)
 			continue
 		}
 		made := false
 		for _, route := range t.routes(g, state) {
 			ok, undone := t.accepts(ctx, g, d, route)
 			if ok {
-				seen[d.String()] = true
-				return &Planted{Defect: d, Case: g.c, Route: route, Names: slices.Concat(p.Names, p.Callers), Before: before, After: after, ground: g}
+				t.has(d, true)
+				return &Planted{Defect: d, Case: g.c, Route: route, Names: slices.Concat(p.Names, p.Callers), Before: before, After: after, ground: g}, proofs
 			}
 			made = made || undone
 		}
 		if made {
-			t.undone++
+			t.count(&t.undone)
 		} else {
-			t.refused++
+			t.count(&t.refused)
 		}
 	}
-	return nil
+	return nil, proofs
+}
+
+// has reports whether a defect was planted, and remembers it if it is now.
+func (t *tester) has(d defects.Defect, now bool) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	was := t.seen[d.String()]
+	if now {
+		if t.seen == nil {
+			t.seen = map[string]bool{}
+		}
+		t.seen[d.String()] = true
+	}
+	return was
+}
+
+func (t *tester) count(n *int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	*n++
 }
 
 // executes reports whether the build runs programs.
@@ -430,7 +488,11 @@ func (g *ground) execute(ctx context.Context, t *tester, run gate.Runner, b *bui
 	if o.Status != worker.OK || o.Result == nil || len(o.Result.Sets) != len(sets) {
 		return broken
 	}
-	want := slices.Concat(g.value(ctx, program), g.evaluate(ctx, g.trail.Before, arguments(more)))
+	var want []*eval.Value
+	for k := range g.inputs {
+		want = append(want, g.value(ctx, program, k))
+	}
+	want = append(want, g.evaluate(ctx, g.trail.Before, arguments(more))...)
 	out := right
 	for k, set := range o.Result.Sets {
 		if set.Failure != nil {

@@ -8,7 +8,9 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 	"sync"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -211,7 +213,7 @@ func (c *Composite) do(ctx context.Context, b *builds.Build, r worker.Request, f
 
 // untouched runs a request of the real build, where nothing is planted.
 func (c *Composite) untouched(ctx context.Context, b *builds.Build, r worker.Request, fresh bool, run runFunc) worker.Outcome {
-	if c.Kept == nil || r.DumpDir != "" || r.Transform != nil {
+	if c.Kept == nil || r.Transform != nil {
 		return run(ctx, b, r)
 	}
 	key := digest(b, r, fresh)
@@ -222,7 +224,11 @@ func (c *Composite) untouched(ctx context.Context, b *builds.Build, r worker.Req
 	c.asked[key]++
 	n := c.asked[key]
 	c.mu.Unlock()
-	return c.Kept.answer(digest(b, r, fresh, n), func() worker.Outcome { return run(ctx, b, r) })
+	out, err := c.Kept.answer(digest(b, r, fresh, n), r.DumpDir, func() worker.Outcome { return run(ctx, b, r) })
+	if err != nil {
+		return worker.Outcome{Status: worker.Infrastructure, Err: err}
+	}
+	return out
 }
 
 // dumpsPasses reports whether a request wants the dumps of all passes.
@@ -316,7 +322,7 @@ func (c *Composite) look(ctx context.Context, b *builds.Build, r worker.Request,
 }
 
 // find compiles and looks for the step. Where a pass ran and changed nothing is
-// seen with a dump behind every pass.
+// seen with a dump behind every run of that pass.
 func (c *Composite) find(ctx context.Context, b *builds.Build, r worker.Request) *cut {
 	whole, err := c.compile(ctx, b, r)
 	if err != nil {
@@ -324,15 +330,18 @@ func (c *Composite) find(ctx context.Context, b *builds.Build, r worker.Request)
 	}
 	named := func(s step) bool { return s.pass == c.Pass && s.pipeline == c.Pipeline }
 	steps, i := whole.steps, slices.IndexFunc(whole.steps, named)
-	if i < 0 && !r.DumpAll && whole.outcome.Status != worker.Infrastructure {
-		r.DumpAll = true
-		every, err := c.compile(ctx, b, r)
+	if i < 0 && whole.outcome.Status != worker.Infrastructure {
+		r.Options = maps.Clone(r.Options)
+		if r.Options == nil {
+			r.Options = map[string]string{}
+		}
+		r.Options[dumpFilter] = "^" + strings.ReplaceAll(regexp.QuoteMeta(c.Pass), "_", ".") + "$" // file names have _ for some characters
+		runs, err := c.compile(ctx, b, r)
 		if err != nil {
 			return &cut{err: err}
 		}
-		if i = slices.IndexFunc(every.steps, named); i >= 0 {
-			steps = changes(every.steps[:i+1])
-			i = len(steps) - 1
+		if n := slices.IndexFunc(runs.steps, named); n >= 0 {
+			steps, i = insert(steps, runs.steps[n])
 		}
 	}
 	at := &cut{outcome: whole.outcome, before: whole.before, whole: whole}
@@ -361,15 +370,19 @@ func (c *Composite) find(ctx context.Context, b *builds.Build, r worker.Request)
 	return at
 }
 
-// changes leaves out the steps that changed nothing; the last one stays.
-func changes(steps []step) []step {
-	var out []step
-	for i, s := range steps {
-		if i == 0 || i == len(steps)-1 || s.pass == dump.PipelineStart || !bytes.Equal(s.data, steps[i-1].data) {
-			out = append(out, s)
+// insert puts the step of a pass that changed nothing behind the last of the steps
+// that led to its module; in front of them if none did.
+func insert(steps []step, s step) ([]step, int) {
+	same := -1
+	if m, err := hlo.UnmarshalModule(moduleOf(s.data)); err == nil {
+		sum := triage.SumOf(m)
+		for i := len(steps) - 1; i >= 0 && same < 0; i-- {
+			if m, err := hlo.UnmarshalModule(moduleOf(steps[i].data)); err == nil && triage.SumOf(m) == sum {
+				same = i
+			}
 		}
 	}
-	return out
+	return slices.Insert(slices.Clone(steps), same+1, s), same + 1
 }
 
 // read reads the dumped states of the module of a compilation, and those before

@@ -7,6 +7,7 @@ import (
 	"encoding/gob"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 
@@ -22,14 +23,23 @@ import (
 type Kept struct {
 	mu           sync.Mutex
 	compilations map[[sha256.Size]byte]*compilation
-	answers      map[[sha256.Size]byte]worker.Outcome
+	answers      map[[sha256.Size]byte]keptAnswer
+	dumped       int // bytes of dumps in answers
+}
+
+// keptAnswer is an outcome with the files that were dumped, by name.
+type keptAnswer struct {
+	worker.Outcome
+	dumps map[string][]byte
 }
 
 // These bound what is remembered: compilations of some 100 kB, answers of a few
-// kB. The first are worth most: reductions begin with the same programs.
+// kB, dumps of some 100 kB and on TPUs of megabytes. The first are worth most:
+// reductions begin with the same programs.
 const (
 	keptCompilations = 300
 	keptAnswers      = 3000
+	keptDumps        = 64 << 20 // bytes
 )
 
 // compilation is a compilation up to code generation with its dumps.
@@ -39,12 +49,12 @@ type compilation struct {
 	before, after []byte
 }
 
-// digest tells requests apart: everything but where dumps go, how long it may
-// take, and which dumps are wanted.
+// digest tells requests apart: everything but where dumps go and how long it may
+// take.
 func digest(b *builds.Build, r worker.Request, more ...any) [sha256.Size]byte {
 	h := sha256.New()
 	e := gob.NewEncoder(h)
-	for _, v := range append([]any{b.ID, b.Env, r.Program, string(r.Format), r.Replicas, r.BackendOnly, r.WantOptimized, r.DumpAll, r.CompileOnly, r.Repeat, r.RepeatFor, r.CheckMemory}, more...) {
+	for _, v := range append([]any{b.ID, b.Env, r.Program, string(r.Format), r.Replicas, r.BackendOnly, r.WantOptimized, r.DumpDir != "", r.DumpAll, r.CompileOnly, r.Repeat, r.RepeatFor, r.CheckMemory}, more...) {
 		_ = e.Encode(v) // a hash takes everything
 	}
 	for _, k := range slices.Sorted(maps.Keys(r.Options)) {
@@ -64,32 +74,60 @@ func digest(b *builds.Build, r worker.Request, more ...any) [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// answer is run's answer, or that of an earlier run of the same request.
-func (k *Kept) answer(key [sha256.Size]byte, run func() worker.Outcome) worker.Outcome {
+// answer is run's answer, or that of an earlier run of the same request; dir gets
+// its dumps, if it is not "". An error is one of the file system.
+func (k *Kept) answer(key [sha256.Size]byte, dir string, run func() worker.Outcome) (worker.Outcome, error) {
 	k.mu.Lock()
-	out, ok := k.answers[key]
+	was, ok := k.answers[key]
 	k.mu.Unlock()
 	if ok {
-		return out
-	}
-	if out = run(); out.Status != worker.Infrastructure {
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		if len(k.answers) < keptAnswers {
-			if k.answers == nil {
-				k.answers = map[[sha256.Size]byte]worker.Outcome{}
+		for name, data := range was.dumps {
+			if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
+				return worker.Outcome{}, err
 			}
-			k.answers[key] = out
+		}
+		return was.Outcome, nil
+	}
+	is := keptAnswer{Outcome: run()}
+	if is.Status == worker.Infrastructure {
+		return is.Outcome, nil
+	}
+	size := 0
+	if dir != "" {
+		is.dumps = map[string][]byte{}
+		files, err := os.ReadDir(dir)
+		if err != nil {
+			return worker.Outcome{}, err
+		}
+		for _, f := range files {
+			if !f.Type().IsRegular() {
+				continue
+			}
+			data, err := os.ReadFile(filepath.Join(dir, f.Name()))
+			if err != nil {
+				return worker.Outcome{}, err
+			}
+			is.dumps[f.Name()] = data
+			size += len(data)
 		}
 	}
-	return out
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.answers) < keptAnswers && k.dumped+size <= keptDumps {
+		if k.answers == nil {
+			k.answers = map[[sha256.Size]byte]keptAnswer{}
+		}
+		k.answers[key] = is
+		k.dumped += size
+	}
+	return is.Outcome, nil
 }
 
 // forget frees the memory.
 func (k *Kept) forget() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.compilations, k.answers = nil, nil
+	k.compilations, k.answers, k.dumped = nil, nil, 0
 }
 
 // compile compiles with dumps. An error is one of the file system.

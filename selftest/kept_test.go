@@ -3,6 +3,8 @@ package selftest
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/passgate/passgate/defects"
@@ -13,8 +15,13 @@ import (
 // counter answers with the number of the request.
 type counter struct{ n int }
 
-func (c *counter) Do(context.Context, *builds.Build, worker.Request) worker.Outcome {
+func (c *counter) Do(_ context.Context, _ *builds.Build, r worker.Request) worker.Outcome {
 	c.n++
+	if r.DumpDir != "" {
+		if err := os.WriteFile(filepath.Join(r.DumpDir, "dump"), []byte(fmt.Sprint(c.n)), 0o644); err != nil {
+			panic(err)
+		}
+	}
 	return worker.Outcome{Status: worker.OK, Log: []string{fmt.Sprint(c.n)}}
 }
 
@@ -40,7 +47,6 @@ func TestKept(t *testing.T) {
 	options := r
 	options.Options = map[string]string{"a": "b"}
 	dumps := r
-	dumps.DumpDir = t.TempDir()
 	for defect := range 2 {
 		c := NewComposite(real, b, defects.Defect{}, Again, t.TempDir())
 		c.Kept = kept
@@ -57,12 +63,16 @@ func TestKept(t *testing.T) {
 		ask(c.Do(t.Context(), b, other), 5)
 		ask(c.Do(t.Context(), b, options), 6)
 		ask(c.Do(t.Context(), poisoned, r), 7)
-		ask(c.Do(t.Context(), b, dumps), 8+defect) // what is written is not kept
+		dumps.DumpDir = t.TempDir()
+		ask(c.Do(t.Context(), b, dumps), 8)
+		if data, err := os.ReadFile(filepath.Join(dumps.DumpDir, "dump")); err != nil || string(data) != "8" {
+			t.Errorf("defect %d: dumped %q, %v", defect, data, err)
+		}
 	}
 	kept.forget()
 	c := NewComposite(real, b, defects.Defect{}, Again, t.TempDir())
 	c.Kept = kept
-	if o := c.Do(t.Context(), b, r); o.Log[0] != "10" {
+	if o := c.Do(t.Context(), b, r); o.Log[0] != "9" {
 		t.Errorf("after forget: answer %s", o.Log[0])
 	}
 }

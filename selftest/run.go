@@ -67,6 +67,9 @@ type tester struct {
 	start time.Time
 	// transforms says that the build has the extension.
 	transforms bool
+	mu         sync.Mutex
+	// seen are the defects that were planted.
+	seen map[string]bool
 	// unproved plants changed no legal set, refused ones were not accepted by
 	// the build, and undone ones do not show in what it computes.
 	unproved, refused, undone int

@@ -252,6 +252,94 @@ func (e *Executor) Turn(ctx context.Context) Turn {
 	return t
 }
 
+// Admission is where the values that the build computed, and that are wrong for
+// the program, became legal.
+type Admission struct {
+	// Standing is Guilty if they are legal for the last state: State is the first
+	// of those at its end for which they are, and the step that led to it let them
+	// in. Same if they are wrong for the last state, too: no pass asked for them.
+	// Unknown if the legal sets do not tell.
+	Standing Standing
+	State    int
+	// Where is the first of those elements, Before and After its legal sets.
+	Where Divergence
+}
+
+// Admitted holds what the build computed for the program against the legal set
+// of every state. Per-pass validation asks less: the sets on both sides of a step
+// may have values in common, and not this one.
+func (e *Executor) Admitted(ctx context.Context, got []*hlo.Literal) Admission {
+	unknown := Admission{Standing: Unknown}
+	legal, err := e.legalOf(ctx, program)
+	if err != nil || len(legal) != len(got) {
+		return unknown
+	}
+	type element struct{ output, at int }
+	var wrong []element
+	values := make([]*eval.Array, len(got))
+	for o, lit := range got {
+		values[o] = eval.FromLiteral(lit).Array
+		if lit.Shape.Type != legal[o].Type || values[o].Len() != legal[o].Len() {
+			return unknown
+		}
+		for i := range legal[o].Len() {
+			if legal[o].Legal(i, values[o].At(i)) == eval.Out {
+				wrong = append(wrong, element{o, i})
+			}
+		}
+	}
+	if len(wrong) == 0 {
+		return unknown
+	}
+	verdict := func(i int) (v eval.Verdict, ok bool) {
+		if e.module(i) == nil {
+			return v, false
+		}
+		legal, err := e.legalOf(ctx, i)
+		if err != nil || len(legal) != len(got) {
+			return v, false
+		}
+		v = eval.In
+		for _, w := range wrong {
+			l := legal[w.output]
+			if l.Type != values[w.output].Type || l.Len() != values[w.output].Len() {
+				return v, false
+			}
+			switch l.Legal(w.at, values[w.output].At(w.at)) {
+			case eval.Out:
+				return eval.Out, true
+			case eval.Undecided:
+				v = eval.Undecided
+			}
+		}
+		return v, true
+	}
+	out := Admission{Standing: Same, State: len(e.Trail.States)}
+	for i := len(e.Trail.States) - 1; i > program; i-- {
+		v, ok := verdict(i)
+		if !ok && out.Standing == Same {
+			return unknown // what code generation was given
+		}
+		if !ok {
+			continue
+		}
+		if v == eval.Undecided {
+			return unknown
+		}
+		if v == eval.Out {
+			break
+		}
+		out.Standing, out.State = Guilty, i
+	}
+	if out.Standing == Guilty {
+		w := wrong[0]
+		after, _ := e.legalOf(ctx, out.State)
+		out.Where = Divergence{Output: w.output, At: unravel(w.at, legal[w.output].Dims), Type: legal[w.output].Type, Was: legal[w.output].At(w.at), Is: values[w.output].At(w.at),
+			Before: legal[w.output].LegalSet(w.at), After: after[w.output].LegalSet(w.at)}
+	}
+	return out
+}
+
 // middle is the state nearest to the middle between two that says something.
 func (e *Executor) middle(good, bad int, speaks func(int) bool) (int, bool) {
 	m := (good + bad) / 2

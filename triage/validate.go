@@ -65,6 +65,8 @@ type Divergence struct {
 	Before, After string // legal sets
 	// Was and Is are the element's centres and bounds before and after.
 	Was, Is eval.Scalar
+	// Endless says that behind the step a loop has no end.
+	Endless bool
 	// Contest says on which contested semantics the element rests in the
 	// program itself, before any pass.
 	Contest eval.Contest
@@ -303,7 +305,7 @@ func (s *Step) neverEnds(set int, before, original *eval.Value) {
 			s.Firm += n
 		}
 		if s.Where == nil {
-			s.Where = &Divergence{InputSet: set, Output: out, At: unravel(0, a.Dims), Type: hlo.Pred, Before: a.LegalSet(0), After: "nothing: a loop never ends", Contest: c}
+			s.Where = &Divergence{InputSet: set, Output: out, At: unravel(0, a.Dims), Type: hlo.Pred, Before: a.LegalSet(0), After: "nothing: a loop never ends", Endless: true, Contest: c}
 		}
 	}
 }

@@ -242,6 +242,10 @@ func (a *app) printResult(w io.Writer, r *gate.Result, out string) {
 	fmt.Fprintf(w, "%d cases: %d executed, %s%d unsupported, %d rejected, %d skipped, %d lost to the machine\n", t.Cases, t.Executed, judged, t.Unsupported, t.Rejected, t.Skipped, t.Infrastructure)
 	fmt.Fprintf(w, "%d elements judged, %d undecided, in %.1fs with %d workers (%.0f%% inside XLA)\n", t.JudgedElements, t.UndecidedElements, r.Timing.Seconds, r.Timing.Workers,
 		100*r.Timing.InXLASeconds/max(1e-9, r.Timing.Seconds*float64(r.Timing.Workers)))
+	if m := r.Memory; m != nil {
+		fmt.Fprintf(w, "memory: buffer assignments of %d programs checked, runs of %d examined (%d arguments between guard pages), %d run after others and in fresh processes; %d alarms\n",
+			m.Placed, m.Programs, m.Arguments, m.Past, r.MemoryAlarms())
+	}
 	printCut(w, r.Cut)
 	for _, s := range r.Reasons {
 		fmt.Fprintf(w, "- %s\n", oneLine(s))
