@@ -316,7 +316,7 @@ func (r *run) workPasses(ctx context.Context, c *fuzz.Case) caseReport {
 	}
 	found := k.passFindings(ctx, both, streams)
 	for i := range found {
-		k.confirmPasses(ctx, &found[i])
+		k.confirmPasses(ctx, &found[i], both)
 		if found[i].Blocking || r.minimiseAll {
 			k.minimise(ctx, &found[i], r.probes(&found[i]))
 		}
@@ -619,8 +619,10 @@ func (k *caseRun) crossExamine(ctx context.Context, f *observedFinding, before, 
 	f.Evidence = append(f.Evidence, e)
 }
 
-// confirmPasses looks for a finding again in fresh processes.
-func (k *caseRun) confirmPasses(ctx context.Context, f *observedFinding) {
+// confirmPasses looks for a finding again in fresh processes; seen is what the
+// builds did when it was found. The same states mean the same again: only where a
+// fresh process gives others are they judged, on the finding's stream.
+func (k *caseRun) confirmPasses(ctx context.Context, f *observedFinding, seen [2]passSide) {
 	if f.Status != New && f.Status != Fixed {
 		return
 	}
@@ -634,9 +636,15 @@ func (k *caseRun) confirmPasses(ctx context.Context, f *observedFinding) {
 	}
 	headBad, baseBad := 0, 0
 	for range confirmations {
-		both := k.examine(ctx, fresher{k.run.cfg.Runner}, k.c.Module, sets, ownFirst(f.Stream), passOptions)
+		known := &triage.Evaluations{}
 		for i, bad := range []*int{&baseBad, &headBad} {
-			p := &both[i]
+			fresh := k.compilePasses(ctx, fresher{k.run.cfg.Runner}, seen[i].build, k.c.Module)
+			p := &fresh
+			if s := seen[i]; p.side.behaviour == s.side.behaviour && p.trail != nil && s.trail != nil && sameStates(p.trail, s.trail) {
+				p = &s
+			} else {
+				k.judgePasses(ctx, p, sets, ownFirst(f.Stream), passOptions, known)
+			}
 			if p.side.behaviour == Infrastructure {
 				k.lost = appendDetail(k.lost, "finding could not be confirmed: "+p.side.detail)
 				f.Detail = appendDetail(f.Detail, "not confirmed: infrastructure")
@@ -653,6 +661,12 @@ func (k *caseRun) confirmPasses(ctx context.Context, f *observedFinding) {
 	}
 	f.conclude(headBad, baseBad)
 	f.Blocking = f.Blocking && !f.disputed
+}
+
+// sameStates reports whether two compilations gave the same modules in the same
+// steps.
+func sameStates(a, b *triage.Trail) bool {
+	return len(a.States) == len(b.States) && triage.Aligned(a, b) == len(a.States)
 }
 
 // passStillFails holds a smaller program to what the finding is: the same pass

@@ -92,15 +92,16 @@ const wholeRoom = 32
 // The error is ctx's, or says that the two modules are not states of one
 // program.
 func ValidateRegions(ctx context.Context, before, after *hlo.Module, args []*eval.Value, o eval.Options, rule string) (*RegionStep, error) {
-	s, _, err := validateRegions(ctx, before, after, args, o, rule, 0)
+	s, _, err := validateRegions(ctx, before, after, args, o, rule, 0, math.MaxInt64)
 	return s, err
 }
 
 // validateRegions is ValidateRegions with another step limit for the program
-// before the step, without bounds; 0 leaves it to wholeRoom. steps is what that
-// took.
-func validateRegions(ctx context.Context, before, after *hlo.Module, args []*eval.Value, o eval.Options, rule string, limit int64) (step *RegionStep, steps int64, err error) {
+// before the step, without bounds; 0 leaves it to wholeRoom. All regions together
+// may take room. steps is what both took.
+func validateRegions(ctx context.Context, before, after *hlo.Module, args []*eval.Value, o eval.Options, rule string, limit, room int64) (step *RegionStep, steps int64, err error) {
 	j := newRegionJudge(ctx, before, after, o, rule)
+	j.room = room
 	if err := j.mismatch(); err != nil {
 		return nil, 0, err
 	}
@@ -113,7 +114,7 @@ func validateRegions(ctx context.Context, before, after *hlo.Module, args []*eva
 	s.Work = j.recorded + j.spent + int64(before.NumInstructions()+after.NumInstructions())
 	switch {
 	case ctx.Err() != nil:
-		return nil, j.recorded, ctx.Err()
+		return nil, j.recorded + j.spent, ctx.Err()
 	case v != nil:
 		s.Standing, s.Where, s.Region = Guilty, &v.where, &v.region
 		s.Location = j.location(v)
@@ -125,7 +126,7 @@ func validateRegions(ctx context.Context, before, after *hlo.Module, args []*eva
 	if s.Standing != Guilty {
 		s.Wrong = 0 // made good by what reads it
 	}
-	return s, j.recorded, nil
+	return s, j.recorded + j.spent, nil
 }
 
 // errMade is why a region is not judged whose results do not meet on inputs
@@ -142,7 +143,7 @@ type regionJudge struct {
 	rule          string
 	values        flatValues // before the step
 	recorded      int64      // steps that they took
-	spent         int64      // steps on regions
+	spent, room   int64      // steps on regions, and how many there may be
 	judged        map[[2]*hlo.Computation]*regionFault
 }
 
@@ -828,6 +829,9 @@ func (b *piece) module(cuts []*hlo.Instruction) *hlo.Module {
 
 // run evaluates a program of a region, and counts what it took.
 func (j *regionJudge) run(m *hlo.Module, args []*eval.Value, o eval.Options) (*eval.Value, error) {
+	if o.MaxSteps = min(o.MaxSteps, j.room-j.spent); o.MaxSteps <= 0 {
+		return nil, eval.ErrStepLimit
+	}
 	e := eval.NewEvaluator(j.ctx, o)
 	v, err := e.RunComputation(m.Entry, args)
 	j.spent += e.Steps()

@@ -86,21 +86,22 @@ type Validation struct {
 	// that no step escaped.
 	Whole bool
 
-	// What is left of trailSteps for the states on the own inputs, and for the
-	// values that changed regions see; ahead counts the states still to come.
-	ownRoom, regionRoom int64
-	ahead               int
-	dear                int64 // steps of the last evaluation on all sets
+	// What is left of trailSteps for the states on the own inputs, on all others,
+	// and for changed regions; ahead counts the states still to come.
+	ownRoom, setRoom, regionRoom int64
+	ahead                        int
 }
 
 // dearSteps is the size of an evaluation, in steps of the reference, from which
-// on a state that is the same data flow as the one before is not evaluated.
+// on only what is new in a state is evaluated: nothing where it is the same data
+// flow as the one before.
 const dearSteps = 1 << 12
 
-// trailSteps bounds the reference's steps on all states of a trail together, on
-// the inputs that no smaller limit binds, and once more for what changed regions
-// see. A step is an instruction, or 64 element operations, so that 2^24 of them
-// are some seconds, a minute at most.
+// trailSteps bounds the reference's steps on all states of a trail together: on
+// the own inputs, once more on all other inputs, and once more for changed
+// regions and what they see. So what is judged depends on no clock. A step is an
+// instruction, or 64 element operations, so that 2^24 of them are some seconds, a
+// minute at most.
 const trailSteps = 1 << 24
 
 // SetTally sums the steps up for one input set.
@@ -131,6 +132,9 @@ func (v *Validation) Guilty() *Step {
 type Evaluations struct {
 	of       map[Sum][]evaluation
 	elements int64
+	// memory knows the values inside the last state; nil as long as no state is
+	// dear.
+	memory *eval.Memory
 }
 
 // keptElements bounds what Evaluations hold, and what is kept of one run of a
@@ -181,8 +185,8 @@ func (t *Trail) Validate(ctx context.Context, inputs [][]*eval.Value, o eval.Opt
 // default step limit for the program and trailSteps for all states after it, and
 // not o's; -1 is none.
 func (t *Trail) ValidateKnown(ctx context.Context, inputs [][]*eval.Value, o eval.Options, known *Evaluations, own int) (*Validation, error) {
-	v := &Validation{Sets: make([]SetTally, len(inputs)), ownRoom: eval.DefaultMaxSteps, regionRoom: trailSteps}
-	original := v.evaluate(ctx, t.Before, inputs, o, own)
+	v := &Validation{Sets: make([]SetTally, len(inputs)), ownRoom: eval.DefaultMaxSteps, setRoom: trailSteps, regionRoom: trailSteps}
+	original := v.evaluate(ctx, t.Before, inputs, o, own, known)
 	v.ownRoom = trailSteps
 	given := v.giveUp(original)
 	var u *eval.Unsupported
@@ -208,13 +212,13 @@ func (t *Trail) ValidateKnown(ctx context.Context, inputs [][]*eval.Value, o eva
 			continue
 		}
 		after, seen := known.of[s.Sum]
-		if !seen && gap == "" && v.dear > dearSteps && sameFlow(t.module(i), s.Module) {
+		if !seen && gap == "" && known.memory != nil && sameFlow(t.module(i), s.Module) {
 			after, seen = slices.Clone(before), true // what it means is known; before goes on
 		}
 		if seen {
 			v.Shared++
 		} else {
-			after = v.evaluate(ctx, s.Module, inputs, o, own)
+			after = v.evaluate(ctx, s.Module, inputs, o, own, known)
 		}
 		if ctx.Err() != nil {
 			return v, ctx.Err()
@@ -339,8 +343,12 @@ func (s *Step) Open() bool {
 }
 
 // leastRoom is the step limit that every state has for what changed regions
-// see: the first instructions of any program.
+// see, and for the regions themselves: the first instructions of any program.
 const leastRoom = 1 << 12
+
+// regionShare is the part of the room that is left for regions which those of one
+// step may take.
+const regionShare = 8
 
 // byRegions judges a step by what it changed, on each input set until one says
 // that it is wrong; of the sets that have been given up, on the first that says
@@ -351,7 +359,7 @@ func (v *Validation) byRegions(ctx context.Context, step *Step, before, after *h
 		if v.Sets[set].Err != nil && spoken {
 			continue
 		}
-		r, steps, err := validateRegions(ctx, before, after, inputs[set], o, step.Rule, max(leastRoom, v.regionRoom/int64(max(1, v.ahead))))
+		r, steps, err := validateRegions(ctx, before, after, inputs[set], o, step.Rule, max(leastRoom, v.regionRoom/int64(max(1, v.ahead))), max(leastRoom, v.regionRoom/regionShare))
 		v.regionRoom = max(0, v.regionRoom-steps)
 		if err != nil {
 			continue
@@ -401,23 +409,30 @@ func (v *Validation) giveUp(original []evaluation) error {
 	return nil
 }
 
-// evaluate runs a module on the sets that have not been given up.
-func (v *Validation) evaluate(ctx context.Context, m *hlo.Module, inputs [][]*eval.Value, o eval.Options, own int) []evaluation {
+// evaluate runs a module on the sets that have not been given up, with what is
+// known.
+func (v *Validation) evaluate(ctx context.Context, m *hlo.Module, inputs [][]*eval.Value, o eval.Options, own int, known *Evaluations) []evaluation {
 	out := make([]evaluation, len(inputs))
-	v.dear = 0
+	steps := int64(0)
+	if o.Memory = known.memory; o.Memory != nil {
+		o.Memory.Next()
+	}
 	for i, args := range inputs {
 		if out[i].err = v.Sets[i].Err; out[i].err == nil {
-			limited := o
+			limited, room := o, &v.setRoom
 			if i == own {
-				limited.MaxSteps = max(1, v.ownRoom)
+				limited.MaxSteps, room = max(1, v.ownRoom), &v.ownRoom
+			} else if o.MaxSteps == 0 || o.MaxSteps > v.setRoom {
+				limited.MaxSteps = max(1, v.setRoom)
 			}
 			e := eval.NewEvaluator(ctx, limited)
 			out[i].value, out[i].err = e.RunComputation(m.Entry, args)
-			v.dear += e.Steps()
-			if i == own {
-				v.ownRoom = max(0, v.ownRoom-e.Steps())
-			}
+			*room = max(0, *room-e.Steps())
+			steps += e.Steps()
 		}
+	}
+	if known.memory == nil && steps > dearSteps {
+		known.memory = eval.NewMemory(keptElements / 2)
 	}
 	return out
 }

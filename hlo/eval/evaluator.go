@@ -37,6 +37,10 @@ type Options struct {
 	// Settle, if not nil, gives the value with which a run goes on behind such an
 	// instruction; v itself must not be changed. Trace sees what it gives.
 	Settle func(in *hlo.Instruction, v *Value) *Value
+	// Memory, if not nil, is asked for values before they are evaluated, and
+	// keeps them. What it knows counts one step. A run with Trace or Settle does
+	// without it.
+	Memory *Memory
 }
 
 // Unsupported says that an instruction has no value that this interpreter can
@@ -92,8 +96,11 @@ type Evaluator struct {
 	work  int64 // element operations since the last whole step
 	// undecidedTrips counts iterations of while loops with undecided conditions.
 	undecidedTrips int
-	programs       map[*hlo.Computation]*program
-	callees        map[*hlo.Computation]*callee
+	// inside counts the instructions under evaluation that the memory knows as
+	// one.
+	inside   int
+	programs map[*hlo.Computation]*program
+	callees  map[*hlo.Computation]*callee
 }
 
 // NewEvaluator makes an evaluator. Its steps count over all its runs.
@@ -270,6 +277,25 @@ func (e *Evaluator) instruction(in *hlo.Instruction, operands, args []*Value) (*
 	if want := in.Op.Arity(); want != hlo.Variadic && want != len(operands) {
 		return nil, &ModuleError{in.Name, fmt.Sprintf("%v takes %d operands, has %d", in.Op, want, len(operands))}
 	}
+	m := e.opts.Memory
+	if m == nil || e.inside > 0 || e.opts.Trace != nil || e.opts.Settle != nil || seenThrough(in.Op) {
+		return e.compute(in, operands)
+	}
+	key := m.key(in, operands)
+	if v := m.recall(key); v != nil {
+		return v, nil
+	}
+	e.inside++
+	v, err := e.compute(in, operands)
+	e.inside--
+	if err == nil {
+		m.keep(key, v, operands)
+	}
+	return v, err
+}
+
+// compute evaluates one instruction that is no parameter.
+func (e *Evaluator) compute(in *hlo.Instruction, operands []*Value) (*Value, error) {
 	v, err := e.eval(in, operands)
 	if err != nil {
 		return nil, err
@@ -424,11 +450,20 @@ func (e *Evaluator) eval(in *hlo.Instruction, operands []*Value) (*Value, error)
 	return e.evalArrays(in, a)
 }
 
+// undecidedWork is what an element costs where integers are undecided, in
+// element operations: the scalar forms are that much slower than the columns.
+const undecidedWork = 8
+
 // evalArrays evaluates an operation on static arrays.
 func (e *Evaluator) evalArrays(in *hlo.Instruction, a []*Array) (*Value, error) {
 	work := in.Shape.Elems()
+	undecided := false
 	for _, x := range a {
 		work = max(work, int64(x.Len()))
+		undecided = undecided || x.Undecided != nil
+	}
+	if undecided {
+		work *= undecidedWork
 	}
 	if err := e.spend(work); err != nil {
 		return nil, err

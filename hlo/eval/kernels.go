@@ -150,6 +150,10 @@ func (n *Numerics) BinaryArray(op hlo.Opcode, x, y *Array) *Array {
 	case x.I != nil:
 		r := intArray(op, x, y)
 		for i := range undecided(x, y) {
+			if x.anything(i) && y.anything(i) {
+				r.replace(i, Scalar{Undecided: true, Contest: contestAt(x, i) | contestAt(y, i)}, x, y)
+				continue
+			}
 			r.replace(i, intBinary(op, x.Type, x.At(i), y.At(i)), x, y)
 		}
 		return r
@@ -185,6 +189,18 @@ func undecided(x, y *Array) iter.Seq[int] {
 			}
 		}
 	}
+}
+
+// anything reports whether an integer may have any value.
+func (a *Array) anything(i int) bool {
+	return a.Undecided != nil && a.Undecided[i] && (a.Width == nil || a.Width[i] == 0)
+}
+
+func contestAt(a *Array, i int) Contest {
+	if a.Contest == nil {
+		return 0
+	}
+	return a.Contest[i]
 }
 
 // replace is Set on a fresh array whose contests may still be an operand's.

@@ -60,7 +60,7 @@ func stepsMain(ctx context.Context, args []string, stdout, stderr io.Writer) int
 	flags.IntVar(&c.limit, "limit", 1000, "programs, spread evenly over all that are not skipped; 0 is all")
 	flags.IntVar(&c.workers, "workers", runtime.NumCPU(), "programs at a time")
 	flags.IntVar(&c.show, "show", 20, "lines per list")
-	flags.DurationVar(&c.deadline, "deadline", time.Minute, "time for one program; steps that are left then are unknown")
+	flags.DurationVar(&c.deadline, "deadline", 10*time.Minute, "time for one program, should a compiler hang; steps that are left then are unknown. What is judged is bounded by work, not by time")
 	flags.StringVar(&c.record, "record", "", "file to which each judged program is added; what is in it already is not judged again")
 	match := flags.String("match", "", "only programs whose path:line or name matches this regular expression")
 	if err := flags.Parse(args); err != nil {
