@@ -187,18 +187,19 @@ func TestMergeOfSome(t *testing.T) {
 		away, how := rapid.IntRange(1, n).Draw(t, "away"), rapid.SampledFrom([]string{"missing", "halted", "lost"}).Draw(t, "how")
 		var shards []*Result
 		blocked := false
+		add := func(s *Result) {
+			shards = append(shards, s)
+			// Statistics are those of all shards together.
+			blocked = blocked || s.Verdict == Blocked && slices.ContainsFunc(s.Findings, func(f Finding) bool {
+				return f.Blocking && !slices.Equal(f.Witnesses, []string{WitnessStatistics})
+			})
+		}
 		for i := 1; i <= n; i++ {
 			switch {
 			case i != away:
-				s := m.result(t, i, n, "")
-				shards = append(shards, s)
-				blocked = blocked || s.Verdict == Blocked && slices.ContainsFunc(s.Findings, func(f Finding) bool {
-					return f.Blocking && !slices.Equal(f.Witnesses, []string{WitnessStatistics})
-				})
+				add(m.result(t, i, n, ""))
 			case how == "halted":
-				s := m.result(t, i, n, "interrupted")
-				shards = append(shards, s)
-				blocked = blocked || s.Verdict == Blocked
+				add(m.result(t, i, n, "interrupted"))
 			case how == "lost":
 				shards = append(shards, &Result{Schema: Schema, Shard: fmt.Sprintf("%d/%d", i, n), Verdict: Inconclusive, Reasons: []string{"no worker started"}})
 			}
