@@ -43,14 +43,15 @@ var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
 	"also":       func(cases []string) string { return visible(clip(alsoWord(cases), 2_000), false) },
 }).Parse(page))
 
-// What a page holds at most, so that a browser opens it in about a second,
-// whatever the size of the run: what is left out is counted and said.
+// What a page holds at most, so that a browser opens it within a second, whatever
+// the size of the run (tools/crowd): what is left out is counted and said, and
+// `passgate ui` shows all of it.
 const (
 	headlines  = 10      // blocking findings that are named first
-	tabled     = 2_000   // findings in the table
-	detailed   = 300     // of these, findings whose programs are in the page
-	programs   = 4 << 20 // bytes of all these programs
-	casesShown = 1_000   // cases in their table
+	tabled     = 300     // findings in the table
+	detailed   = 50      // of these, findings whose programs are in the page
+	programs   = 2 << 20 // bytes of all these programs
+	casesShown = 200     // cases in their table
 )
 
 // details is the number of findings, the gravest first, whose programs are shown.
