@@ -19,7 +19,6 @@ import (
 	"github.com/passgate/passgate/swarm/operation"
 	"github.com/passgate/passgate/swarm/provider"
 	"github.com/passgate/passgate/xla/builds"
-	"github.com/passgate/passgate/xla/dump"
 	"github.com/passgate/passgate/xla/worker/workertest"
 )
 
@@ -62,18 +61,7 @@ func planted(t *testing.T) (*operation.Gate, *builds.Build) {
 	}
 	c := selftest.NewComposite(pool, found[0], defects.Defect{Kind: kind, Pipeline: "simplification", Pass: "algsimp", Op: hlo.OpSubtract, Type: hlo.S32}, selftest.Again, t.TempDir())
 	return &operation.Gate{Probes: 60, Config: gate.Config{Base: found[0], Head: c.Head, Runner: c, Now: time.Now, Seed: 1, Workers: 2,
-		Steps: func(dir string) ([]gate.Step, error) {
-			compilations, err := dump.Read(os.DirFS(dir))
-			var out []gate.Step
-			for _, k := range compilations {
-				for _, s := range k.Steps {
-					if !s.Start() && s.Inner == "" {
-						out = append(out, gate.Step{Name: s.Key.Pass, Changed: true})
-					}
-				}
-			}
-			return out, err
-		},
+		Steps: gate.ReadSteps,
 		TempDir: func() (string, func(), error) {
 			dir, err := os.MkdirTemp("", "passgate-dump-")
 			return dir, func() { os.RemoveAll(dir) }, err

@@ -131,7 +131,7 @@ func (c *checkCmd) run(a *app) (*gate.Result, error) {
 	}
 	defer pool.Close()
 	cfg.Runner = pool
-	cfg.Steps = readSteps
+	cfg.Steps = gate.ReadSteps
 	report, done := a.caseProgress()
 	cfg.Progress = func(p gate.Progress) {
 		if c.JSON {

@@ -70,7 +70,7 @@ func (c *fuzzCmd) Run(a *app) error {
 		return err
 	}
 	defer pool.Close()
-	cfg.Runner, cfg.Steps = pool, readSteps
+	cfg.Runner, cfg.Steps = pool, gate.ReadSteps
 	report, done := a.caseProgress()
 	cfg.Progress = report
 	res, err := gate.Run(a.ctx, cfg)

@@ -215,7 +215,7 @@ func (a *app) work(job *release.Job, found [3]*builds.Build, workers int) (w *re
 	if err != nil {
 		return nil, nil, err
 	}
-	cfg.Runner, cfg.Now, cfg.Steps = pool, a.now, readSteps
+	cfg.Runner, cfg.Now, cfg.Steps = pool, a.now, gate.ReadSteps
 	if w, err = release.Prepare(a.ctx, job, cfg); err != nil {
 		pool.Close()
 		return nil, nil, err

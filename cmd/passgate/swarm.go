@@ -253,7 +253,7 @@ func (a *app) gateOf(run runFlags, only passesFlags, base, head string, probes i
 	if err != nil {
 		return nil, nil, err
 	}
-	cfg := gate.Config{Base: found[0], Head: found[1], Now: a.now, Seed: run.Seed, Workers: run.workers(), Timeout: run.Timeout, Steps: readSteps}
+	cfg := gate.Config{Base: found[0], Head: found[1], Now: a.now, Seed: run.Seed, Workers: run.workers(), Timeout: run.Timeout, Steps: gate.ReadSteps}
 	if err := only.fill(a, run.buildFlags, &cfg); err != nil {
 		return nil, nil, err
 	}

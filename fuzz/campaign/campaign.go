@@ -300,15 +300,15 @@ func (a *arm) rate(target int) float64 {
 	return (a.fired[target] + a.prior[target]) / (runs + priorRuns)
 }
 
-// draw is one of the arms, by weight; -1 if all weights are 0.
-func draw(r *rand.Rand, arms []int, weight func(int) float64) int {
+// draw is one of the indices, by weight; -1 if all weights are 0.
+func draw(r *rand.Rand, indices []int, weight func(int) float64) int {
 	total := 0.0
-	for _, i := range arms {
+	for _, i := range indices {
 		total += weight(i)
 	}
 	x := r.Float64() * total
 	last := -1
-	for _, i := range arms {
+	for _, i := range indices {
 		w := weight(i)
 		if w == 0 {
 			continue
@@ -324,30 +324,14 @@ func draw(r *rand.Rand, arms []int, weight func(int) float64) int {
 // mutate picks a parent by its energy: what was new with it, over how often it
 // was picked; those that made the target fire come first.
 func (c *Campaign) mutate(r *rand.Rand, target int) (*fuzz.Case, int) {
-	pick := func(only func(*Entry) bool) int {
-		total := 0.0
-		energy := func(e *Entry) float64 {
-			if only != nil && !only(e) {
-				return 0
-			}
-			return float64(len(e.Signatures)) / float64(1+e.picked)
-		}
-		for _, e := range c.pool {
-			total += energy(e)
-		}
-		x := r.Float64() * total
-		last := -1
+	pick := func(among func(*Entry) bool) int {
+		var entries []int
 		for i, e := range c.pool {
-			w := energy(e)
-			if w == 0 {
-				continue
-			}
-			last = i
-			if x -= w; x < 0 {
-				break
+			if among == nil || among(e) {
+				entries = append(entries, i)
 			}
 		}
-		return last
+		return draw(r, entries, func(i int) float64 { return float64(len(c.pool[i].Signatures)) / float64(1+c.pool[i].picked) })
 	}
 	parent := -1
 	if target >= 0 {

@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"path"
 	"path/filepath"
@@ -81,11 +82,7 @@ func load(fsys fs.FS, wanted func(data []byte) bool) ([]Entry, error) {
 
 func entryOf(c *fuzz.Case, p string) Entry {
 	e := Entry{Case: c, Path: p}
-	for _, l := range strings.Split(c.Notes, "\n") {
-		key, value, ok := strings.Cut(l, ": ")
-		if !ok {
-			continue
-		}
+	for key, value := range notes(c.Notes) {
 		switch key {
 		case "fired":
 			e.Fired = strings.Split(value, ", ")
@@ -96,6 +93,17 @@ func entryOf(c *fuzz.Case, p string) Entry {
 		}
 	}
 	return e
+}
+
+// notes are the lines "key: value" of a text.
+func notes(text string) iter.Seq2[string, string] {
+	return func(yield func(key, value string) bool) {
+		for l := range strings.SplitSeq(text, "\n") {
+			if key, value, ok := strings.Cut(l, ": "); ok && !yield(key, value) {
+				return
+			}
+		}
+	}
 }
 
 // file is the entry as the case that is written.

@@ -49,7 +49,12 @@ func ShippedSeeds(platform string, focused func(step string) bool) ([]*fuzz.Case
 	}
 	// Most programs have no rewrite of these steps; parsing all takes a second.
 	entries, err := load(fsys, func(data []byte) bool {
-		return slices.ContainsFunc(signatures(data), func(s string) bool { return focused(stepOf(s)) })
+		for key, value := range notes(string(data)) {
+			if key == "signature" && focused(stepOf(value)) {
+				return true
+			}
+		}
+		return false
 	})
 	if err != nil {
 		return nil, err
@@ -65,16 +70,6 @@ func ShippedSeeds(platform string, focused func(step string) bool) ([]*fuzz.Case
 		out = append(out, entries[i].Case)
 	}
 	return out, nil
-}
-
-// signatures are the rewrite signatures in a case file's notes.
-func signatures(data []byte) (out []string) {
-	for l := range strings.Lines(string(data)) {
-		if s, ok := strings.CutPrefix(l, "signature: "); ok {
-			out = append(out, strings.TrimRight(s, "\r\n"))
-		}
-	}
-	return out
 }
 
 // stepOf is the pass step of a rewrite signature.
