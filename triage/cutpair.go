@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/passgate/passgate/hlo"
+	"github.com/passgate/passgate/hlo/hlopb"
 )
 
 // numbering gives equal numbers to instructions that compute the same by
@@ -74,13 +75,10 @@ func (n *numbering) operation(in *hlo.Instruction) string {
 	if s, ok := n.local[in]; ok {
 		return s
 	}
-	a := in.Attr
-	if in.Op == hlo.OpCustomCall {
-		a = proto.CloneOf(a)
-		a.Metadata = nil
-	} else {
-		a = proto.CloneOf(a)
-		a.Metadata, a.Sharding, a.FrontendAttributes, a.StatisticsViz, a.OriginalValue = nil, nil, nil, nil, nil
+	a := shallow(in.Attr)
+	a.Metadata = nil
+	if in.Op != hlo.OpCustomCall {
+		a.Sharding, a.FrontendAttributes, a.StatisticsViz, a.OriginalValue = nil, nil, nil, nil
 		a.BackendConfig, a.BackendConfigPayload = nil, nil
 	}
 	// Wrong only if the program lies; passes add and drop them.
@@ -107,6 +105,18 @@ func (n *numbering) operation(in *hlo.Instruction) string {
 	}
 	n.local[in] = s
 	return s
+}
+
+// shallow is a copy that shares what its fields hold.
+func shallow(a *hlopb.HloInstructionProto) *hlopb.HloInstructionProto {
+	c := &hlopb.HloInstructionProto{}
+	from, to := a.ProtoReflect(), c.ProtoReflect()
+	from.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		to.Set(f, v)
+		return true
+	})
+	to.SetUnknown(from.GetUnknown())
+	return c
 }
 
 // dropEmpty clears fields that are there but empty: newer builds write messages

@@ -73,3 +73,29 @@ func TestStepMakesALoopEndless(t *testing.T) {
 		})
 	}
 }
+
+// A loop that ends neither before nor after a step gives the same: nothing. One
+// that a step makes end is not judged.
+func TestEndlessBeforeTheStep(t *testing.T) {
+	endless := strings.Replace(countingLoop, "tuple(j, k)", "tuple(i, k)", 1)
+	for _, c := range []struct {
+		name, after string
+		want        Standing
+	}{
+		{"still endless", strings.Replace(endless, "s32[] add(b, i)", "s32[] add(b, j)", 1), Same},
+		{"ends now", countingLoop, Unknown},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			before, after := parseText(t, endless), parseText(t, c.after)
+			x := eval.FromLiteral(hlo.NewLiteral(before.Entry.Params()[0].Shape))
+			trail := &Trail{Before: before, States: []State{{Module: after, Sum: SumOf(after)}}}
+			v, err := trail.Validate(t.Context(), [][]*eval.Value{{x}}, eval.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s := v.Steps[0]; s.Standing != c.want {
+				t.Errorf("%v (%s), want %v", s.Standing, s.Detail, c.want)
+			}
+		})
+	}
+}
