@@ -147,6 +147,17 @@ type reduceCmd struct {
 	Case   string `arg:"" name:"case" help:"The case."`
 	Probes int    `help:"Most programs to try." default:"2000"`
 	Out    string `help:"File for the small case; standard output if not given." placeholder:"FILE"`
+	JSON   bool   `help:"Print one JSON object; it holds the small case if --out is not given."`
+}
+
+// reduceLine is what reduce says of a case: outcome is the status of its finding.
+type reduceLine struct {
+	line
+	Class gate.Class `json:"class"`
+	// Instructions of the small program, From those of the case.
+	Instructions int    `json:"instructions"`
+	From         int    `json:"from"`
+	Minimal      string `json:"minimal_case,omitempty"`
 }
 
 func (c *reduceCmd) Run(a *app) error {
@@ -165,12 +176,24 @@ func (c *reduceCmd) Run(a *app) error {
 		if err != nil {
 			return usagef("%s: %v", k.Path, err)
 		}
+		if c.Out != "" {
+			if err := os.WriteFile(c.Out, f.MinimalFile, 0o644); err != nil {
+				return err
+			}
+		}
+		if c.JSON {
+			l := reduceLine{line{File: c.Out, Case: k.Name, Outcome: string(f.Status), Detail: f.Detail}, f.Class, f.Instructions, k.Module.NumInstructions(), ""}
+			if c.Out == "" {
+				l.Minimal = string(f.MinimalFile)
+			}
+			return a.emit(l)
+		}
 		fmt.Fprintf(a.stderr, "%s: %s, %s; %d instructions of %d\n", k.Name, f.Class, f.Status, f.Instructions, k.Module.NumInstructions())
 		if c.Out == "" {
 			_, err := a.stdout.Write(f.MinimalFile)
 			return err
 		}
-		return os.WriteFile(c.Out, f.MinimalFile, 0o644)
+		return nil
 	})
 }
 
