@@ -61,13 +61,21 @@ func (k *caseRun) attribute(ctx context.Context, f *observedFinding) {
 	}
 	first := Evidence{WitnessPasses, Acquits, nil, kept(len(v.Steps))}
 	open := len(f.seen.got) > 0 && admitted.Standing == triage.Unknown
+	// Legal values, but not what the case wants, are legal for every module. Where
+	// that is the same computation all along, no pass is to blame.
+	unwanted := open && trail.SameFlow()
+	open = open && !unwanted
 	if open {
 		first.Says, first.Detail = Unknowing, "the legal sets of the modules do not tell where the value came from"
 	}
 	if v.Unknown > 0 {
 		first.Says, first.Detail = Unknowing, fmt.Sprintf("%d of %s cannot be judged", v.Unknown, plural(len(v.Steps), "pass step"))
 	}
-	second, enabler, always := turn(ctx, states, f.FailureRate)
+	var enabler *triage.State
+	second, always := Evidence{WitnessStates, Unknowing, nil, "the values are legal for every module"}, false
+	if !unwanted {
+		second, enabler, always = turn(ctx, states, f.FailureRate)
+	}
 	f.Evidence = []Evidence{first, second}
 	if v.Unknown > 0 || open || trail.Optimised == nil {
 		if enabler != nil {

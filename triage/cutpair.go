@@ -328,3 +328,9 @@ func sameFlow(before, after *hlo.Module) bool {
 	n := newNumbering()
 	return n.computation(b) == n.computation(a)
 }
+
+// SameFlow reports whether the passes changed nothing of the program but fusions,
+// calls, copies, layouts and names, so that code generation was given what it says.
+func (t *Trail) SameFlow() bool {
+	return t.Optimised != nil && sameFlow(t.Before, t.Optimised)
+}
