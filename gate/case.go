@@ -131,7 +131,7 @@ func (r *run) work(ctx context.Context, c *fuzz.Case) caseReport {
 	}
 	found = foldContested(found)
 	for i := range found {
-		if found[i].Blocking || r.minimiseAll {
+		if found[i].Blocking || r.cfg.MinimiseAll {
 			k.minimise(ctx, &found[i], r.probes(&found[i]))
 		}
 	}

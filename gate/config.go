@@ -69,6 +69,9 @@ type Config struct {
 	// Probes is the number of smaller programs tried for each blocking finding;
 	// 0 leaves programs as they are.
 	Probes int
+	// MinimiseAll looks for smaller programs for every finding, not only for those
+	// that block. What exploration finds is always made smaller.
+	MinimiseAll bool
 	// Progress is told after every case, from one goroutine at a time; may be
 	// nil.
 	Progress func(Progress)

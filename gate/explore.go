@@ -47,9 +47,11 @@ type ExplorationResult struct {
 	Refused  int `json:"refused"`
 	Fired    int `json:"fired"`
 	// Unjudged programs have no reference; only crashes and hangs show on them.
-	// Lost ones the machine took from us.
+	// Lost ones the machine took from us. Unfired ones no pass in focus changed:
+	// they were compiled and not judged.
 	Unjudged int `json:"unjudged"`
 	Lost     int `json:"lost"`
+	Unfired  int `json:"unfired"`
 	// Identical programs became the same module on both builds at every step.
 	Identical int `json:"identical"`
 	// Executed programs were run as well.
@@ -104,6 +106,7 @@ type explored struct {
 	steps      int
 	unjudged   bool
 	lost       bool
+	unfired    bool
 }
 
 // explore runs the campaign and returns the reports of the suspicious
@@ -112,7 +115,7 @@ func (r *run) explore(ctx context.Context, start time.Time, res *Result) []caseR
 	x := r.cfg.Explore
 	sum := &ExplorationResult{Sources: []campaign.Tally{}, MinFirings: x.MinFirings}
 	res.Exploration = sum
-	r.minimiseAll = true
+	r.cfg.MinimiseAll = true
 	var reports []caseReport
 	kinds := map[string]int{}
 	spent := func() bool { return x.Budget > 0 && r.cfg.Now().Sub(start) >= x.Budget }
@@ -183,7 +186,7 @@ func (s *ExplorationResult) add(e explored) {
 	for _, c := range []struct {
 		is bool
 		n  *int
-	}{{e.outcome.Refused, &s.Refused}, {len(e.outcome.Fired) > 0, &s.Fired}, {e.identical, &s.Identical}, {e.executed, &s.Executed}, {e.unjudged, &s.Unjudged}, {e.lost, &s.Lost}} {
+	}{{e.outcome.Refused, &s.Refused}, {len(e.outcome.Fired) > 0, &s.Fired}, {e.identical, &s.Identical}, {e.executed, &s.Executed}, {e.unjudged, &s.Unjudged}, {e.lost, &s.Lost}, {e.unfired, &s.Unfired}} {
 		if c.is {
 			*c.n++
 		}
@@ -254,7 +257,11 @@ func (r *run) screen(ctx context.Context, p campaign.Program, number int) explor
 		return explored{outcome: campaign.Outcome{Refused: true}}
 	}
 	if k.unable == "" && !r.cfg.Explore.Unjudged {
-		for _, s := range c.Streams(r.cfg.Seed) {
+		streams := c.Streams(r.cfg.Seed)
+		if more := c.EdgeStreams(r.cfg.Seed); len(more) > 0 { // one in turn: what is suspicious gets all of them
+			streams = append(streams, more[number%len(more)])
+		}
+		for _, s := range streams {
 			k.asked = append(k.asked, &asked{Stream: s, arguments: arguments(s.Inputs)})
 		}
 		if len(k.asked) == 0 {
@@ -280,7 +287,23 @@ func (k *caseRun) screenPasses(ctx context.Context) (out explored) {
 			sets = append(sets, values(a.Inputs))
 		}
 	}
-	both := k.examine(ctx, k.run.cfg.Runner, k.c.Module, sets, -1, passOptions)
+	both := k.compileBoth(ctx, k.run.cfg.Runner, k.c.Module)
+	out.fired = moreFired(stepsOf(both[0].trail), stepsOf(both[1].trail))
+	for i, f := range k.run.cfg.Passes {
+		for name, n := range out.fired {
+			if n.fired > 0 && f.Matches(name) {
+				out.outcome.Fired = append(out.outcome.Fired, i)
+				break
+			}
+		}
+	}
+	// What no pass in focus changed is not judged: that costs several times as much
+	// as to compile it. A program that runs may show what is looked for all the same.
+	if len(out.outcome.Fired) == 0 && len(k.run.cfg.Passes) > 0 && !k.run.cfg.Explore.Execute && both[0].trail != nil && both[1].trail != nil && both[0].trail.Complete() && both[1].trail.Complete() {
+		out.unfired = true
+		return out
+	}
+	k.judgeBoth(ctx, &both, sets, -1, passOptions)
 	if ctx.Err() != nil {
 		return out
 	}
@@ -295,15 +318,6 @@ func (k *caseRun) screenPasses(ctx context.Context) (out explored) {
 			out.steps += p.validation.Judged
 		} else if p.trail != nil && len(p.trail.States) > 0 {
 			out.unjudged = true
-		}
-	}
-	out.fired = moreFired(stepsOf(both[0].trail), stepsOf(both[1].trail))
-	for i, f := range k.run.cfg.Passes {
-		for name, n := range out.fired {
-			if n.fired > 0 && f.Matches(name) {
-				out.outcome.Fired = append(out.outcome.Fired, i)
-				break
-			}
 		}
 	}
 	seen := map[string]bool{}
@@ -438,7 +452,7 @@ func blocks(reports []caseReport) bool {
 func (r *Result) judged() int {
 	n := r.Totals.Executed + r.Totals.PassesOnly
 	if x := r.Exploration; x != nil {
-		n += x.Programs - x.Refused - x.Unjudged - x.Lost - (x.Suspicious - x.Repeats)
+		n += x.Programs - x.Refused - x.Unjudged - x.Unfired - x.Lost - (x.Suspicious - x.Repeats)
 	}
 	return n
 }

@@ -21,12 +21,11 @@ type run struct {
 	nulls         map[string]bool // the cases of the calibration
 	xlaTime       meter
 	referenceTime meter
-	// minimiseAll looks for smaller programs for every finding, blocking or not.
-	minimiseAll bool
-	suspects    answers[bool]
-	rewrites    answers[triage.Rewrite]
-	signatures  []string // of the exploration
-	plan        string   // of all shards, see Part.Plan
+
+	suspects   answers[bool]
+	rewrites   answers[triage.Rewrite]
+	signatures []string // of the exploration
+	plan       string   // of all shards, see Part.Plan
 }
 
 func newRun(cfg Config) *run {

@@ -37,9 +37,8 @@ func TestReplayShowsWhatTheFindingStates(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Run(fmt.Sprintf("%s passes only %v", filepath.Base(path), passes), func(t *testing.T) {
-				cfg := Config{Base: base, Head: head, Runner: pool, Now: time.Now, Seed: 1, Probes: DefaultProbes, PassesOnly: passes}
+				cfg := Config{Base: base, Head: head, Runner: pool, Now: time.Now, Seed: 1, Probes: DefaultProbes, PassesOnly: passes, MinimiseAll: true}
 				r := newRun(cfg)
-				r.minimiseAll = true
 				work := r.work
 				if passes {
 					work = r.workPasses

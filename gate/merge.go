@@ -294,7 +294,7 @@ func (m *union) exploration() *ExplorationResult {
 		for _, n := range []struct {
 			to *int
 			n  int
-		}{{&sum.Programs, x.Programs}, {&sum.Refused, x.Refused}, {&sum.Fired, x.Fired}, {&sum.Unjudged, x.Unjudged}, {&sum.Lost, x.Lost}, {&sum.Identical, x.Identical},
+		}{{&sum.Programs, x.Programs}, {&sum.Refused, x.Refused}, {&sum.Fired, x.Fired}, {&sum.Unjudged, x.Unjudged}, {&sum.Lost, x.Lost}, {&sum.Unfired, x.Unfired}, {&sum.Identical, x.Identical},
 			{&sum.Executed, x.Executed}, {&sum.Suspicious, x.Suspicious}, {&sum.Repeats, x.Repeats}, {&sum.Steps, x.Steps}} {
 			*n.to += n.n
 		}

@@ -162,7 +162,14 @@ func (k *caseRun) passTrailUnder(ctx context.Context, flags string, c triage.Com
 // examine compiles the program on both builds and validates every pass step.
 // own is the index of the case's own inputs in sets, which o's step limit does
 // not bind; -1 if it is none of them.
-func (k *caseRun) examine(ctx context.Context, c triage.Compiler, m *hlo.Module, sets [][]*eval.Value, own int, o eval.Options) (both [2]passSide) {
+func (k *caseRun) examine(ctx context.Context, c triage.Compiler, m *hlo.Module, sets [][]*eval.Value, own int, o eval.Options) [2]passSide {
+	both := k.compileBoth(ctx, c, m)
+	k.judgeBoth(ctx, &both, sets, own, o)
+	return both
+}
+
+// compileBoth compiles the program on both builds, once if they are one.
+func (k *caseRun) compileBoth(ctx context.Context, c triage.Compiler, m *hlo.Module) (both [2]passSide) {
 	var wg sync.WaitGroup
 	for i, b := range []*builds.Build{k.run.cfg.Base, k.run.cfg.Head} {
 		if i == 1 && b == k.run.cfg.Base { // one build is looked at
@@ -174,11 +181,15 @@ func (k *caseRun) examine(ctx context.Context, c triage.Compiler, m *hlo.Module,
 	if k.run.cfg.Base == k.run.cfg.Head {
 		both[1] = both[0]
 	}
+	return both
+}
+
+// judgeBoth validates every pass step of both sides.
+func (k *caseRun) judgeBoth(ctx context.Context, both *[2]passSide, sets [][]*eval.Value, own int, o eval.Options) {
 	known := &triage.Evaluations{}
 	for i := range both {
 		k.judgePasses(ctx, &both[i], sets, own, o, known)
 	}
-	return both
 }
 
 // compilePasses compiles the program on one build.
@@ -317,7 +328,7 @@ func (r *run) workPasses(ctx context.Context, c *fuzz.Case) caseReport {
 	found := k.passFindings(ctx, both, streams)
 	for i := range found {
 		k.confirmPasses(ctx, &found[i], both)
-		if found[i].Blocking || r.minimiseAll {
+		if found[i].Blocking || r.cfg.MinimiseAll {
 			k.minimise(ctx, &found[i], r.probes(&found[i]))
 		}
 		k.identify(ctx, &found[i])

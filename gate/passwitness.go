@@ -111,7 +111,7 @@ func (k *caseRun) executeEdge(ctx context.Context, a *asked) []observedFinding {
 	}
 	found = foldContested(found)
 	for i := range found {
-		if found[i].Blocking || k.run.minimiseAll {
+		if found[i].Blocking || k.run.cfg.MinimiseAll {
 			k.minimise(ctx, &found[i], k.run.probes(&found[i]))
 		}
 	}

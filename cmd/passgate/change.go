@@ -90,7 +90,7 @@ func (f changeFlags) diffText(a *app) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case len(out) == 0:
-		return nil, usagef("git diff %s %s in %s: the revisions are the same", f.From, f.To, f.Checkout)
+		return nil, usagef("git diff %s %s in %s: they change no file", f.From, f.To, f.Checkout)
 	}
 	return out, nil
 }

@@ -28,19 +28,20 @@ type checkCmd struct {
 	policyFlags
 	exploreFlags
 	storeFlags
-	Base     string        `help:"Build before the change." required:"" placeholder:"SPEC"`
-	Head     string        `help:"Build after the change." required:"" placeholder:"SPEC"`
-	Cases    []string      `help:"Files or directories of cases (.case, .hlo). With passes in focus they may be left out." sep:"none" placeholder:"DIR"`
-	Passes   []string      `help:"Passes in focus, instead of a change." placeholder:"NAME" xor:"change"`
-	Budget   time.Duration `help:"Time for the cases and, with passes in focus, for exploring programs that make them fire; 0 is no limit and, with cases given, no exploration." default:"0s"`
-	Probes   int           `help:"Smaller programs to try for each blocking finding." default:"400"`
-	Null     int           `help:"Cases on which legal variants of base are judged against base, for the false-alarm rate." default:"10"`
-	Shard    string        `help:"Run only every Nth case, from the Ith." placeholder:"I/N"`
-	Cut      bool          `help:"Judge programs in pieces where the whole leaves too much open." default:"true" negatable:""`
-	CutLimit int           `help:"Largest program, in instructions, that is judged in pieces; 0 is no limit." default:"0" placeholder:"N"`
-	CutWork  int64         `help:"Work on the pieces of one program, in steps of the reference; what it leaves out is counted and named. 0 is no limit." default:"16777216" placeholder:"N"`
-	Out      string        `help:"Directory for the reports." default:"passgate-out" placeholder:"DIR"`
-	JSON     bool          `help:"Print one JSON object per case."`
+	Base        string        `help:"Build before the change." required:"" placeholder:"SPEC"`
+	Head        string        `help:"Build after the change." required:"" placeholder:"SPEC"`
+	Cases       []string      `help:"Files or directories of cases (.case, .hlo). With passes in focus they may be left out." sep:"none" placeholder:"DIR"`
+	Passes      []string      `help:"Passes in focus, instead of a change." placeholder:"NAME" xor:"change"`
+	Budget      time.Duration `help:"Time for the cases and, with passes in focus, for exploring programs that make them fire; 0 is no limit and, with cases given, no exploration." default:"0s"`
+	Probes      int           `help:"Smaller programs to try for each blocking finding." default:"400"`
+	MinimiseAll bool          `help:"Try smaller programs for every finding, blocking or not."`
+	Null        int           `help:"Cases on which legal variants of base are judged against base, for the false-alarm rate." default:"10"`
+	Shard       string        `help:"Run only every Nth case, from the Ith." placeholder:"I/N"`
+	Cut         bool          `help:"Judge programs in pieces where the whole leaves too much open." default:"true" negatable:""`
+	CutLimit    int           `help:"Largest program, in instructions, that is judged in pieces; 0 is no limit." default:"0" placeholder:"N"`
+	CutWork     int64         `help:"Work on the pieces of one program, in steps of the reference; what it leaves out is counted and named. 0 is no limit." default:"16777216" placeholder:"N"`
+	Out         string        `help:"Directory for the reports." default:"passgate-out" placeholder:"DIR"`
+	JSON        bool          `help:"Print one JSON object per case."`
 	// keep picks cases by name; nil keeps all.
 	keep func(name string) bool
 	// replay leaves out exploration, whatever the budget: the cases are all.
@@ -80,7 +81,7 @@ func (c *checkCmd) run(a *app) (*gate.Result, error) {
 		return nil, err
 	}
 	c.limits(rules)
-	cfg := gate.Config{Policy: rules, Seed: c.Seed, Workers: c.workers(), Timeout: c.Timeout, Budget: c.Budget, Probes: c.Probes, NullCases: c.Null, NoCut: !c.Cut, CutLimit: c.CutLimit, CutWork: c.CutWork, Now: a.now}
+	cfg := gate.Config{Policy: rules, Seed: c.Seed, Workers: c.workers(), Timeout: c.Timeout, Budget: c.Budget, Probes: c.Probes, MinimiseAll: c.MinimiseAll, NullCases: c.Null, NoCut: !c.Cut, CutLimit: c.CutLimit, CutWork: c.CutWork, Now: a.now}
 	if cfg.Shard, cfg.Shards, err = parseShard(c.Shard); err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ import (
 
 // corpusAddCmd takes dumps of real jobs.
 type corpusAddCmd struct {
-	Dir           string `arg:"" help:"Directory of XLA dumps (xla_dump_to), HLO files or snapshots."`
+	Dir           string `arg:"" help:"Directory of XLA dumps (xla_dump_to), HLO files, snapshots or cases."`
 	Corpus        string `help:"Corpus to add to." default:"corpus" placeholder:"DIR"`
 	KeepConstants bool   `help:"Keep the values of large constants and of recorded inputs."`
 	JSON          bool   `help:"Print one JSON object per file."`
@@ -64,7 +64,7 @@ func (c *corpusAddCmd) Run(a *app) error {
 		}
 	}
 	if added+known == 0 {
-		return usagef("%s: no HLO program that can be read (want .txt, .hlo, .hlo.pb or snapshots)", c.Dir)
+		return usagef("%s: no HLO program that can be read (want .txt, .hlo, .hlo.pb, .case or snapshots)", c.Dir)
 	}
 	if !c.JSON {
 		fmt.Fprintf(a.stdout, "%d programs added to %s, %d were there, %d files cannot be read\n%s\n", added, c.Corpus, known, bad, removed)

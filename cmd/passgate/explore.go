@@ -235,7 +235,7 @@ func printExploration(w io.Writer, r *gate.Result) {
 	}
 	fmt.Fprintf(w, "explored %d programs: a pass in focus fired in %d (%.0f%%), %d different rewrites, %d pass steps judged, %d executed, %d the same on both builds at every step\n",
 		x.Programs, x.Fired, 100*float64(x.Fired)/float64(max(1, x.Programs)), x.Signatures, x.Steps, x.Executed, x.Identical)
-	fmt.Fprintf(w, "  %d refused, %d without a reference, %d lost, %d suspicious, of which %d repeat others\n", x.Refused, x.Unjudged, x.Lost, x.Suspicious, x.Repeats)
+	fmt.Fprintf(w, "  %d refused, %d not changed by a pass in focus and not judged, %d without a reference, %d lost, %d suspicious, of which %d repeat others\n", x.Refused, x.Unfired, x.Unjudged, x.Lost, x.Suspicious, x.Repeats)
 	heaviest := 0
 	for _, p := range r.Passes {
 		heaviest = max(heaviest, p.Weight)

@@ -82,6 +82,7 @@ type arm struct {
 	fired  []float64 // by pass in focus
 	fresh  float64   // programs with a new signature
 	prior  []float64 // pseudo-counts: fired of priorRuns programs
+	meant  []bool    // written for the pass in focus
 	mutant bool
 	aimed  []float64 // mutations made for each pass in focus
 }
@@ -97,16 +98,24 @@ func power(x float64) float64 { return x * x * x * x }
 // The first plain programs for a target come from arms that make it fire
 // reliably, if there are any: a short run exercises each pass, a long one looks
 // further. Then one program in mutated is a mutation, as long as these are
-// reliable, and one in doubtful is of an arm that is not, those with the fewest
-// programs before the others: there may be a hundred of them, and they may be
-// the only ones to reach a rewrite. With reliable arms of 95 % nine programs in
-// ten make the target fire.
+// reliable, and one in untried is of an arm that is not, those with the fewest
+// programs before the others, until each has had turns: there are hundreds of
+// them, and each may be the only one to reach a rewrite. After that one in doubtful
+// is. Nobody need judge a program that does not make the target fire, so it is
+// cheap. With reliable arms of 95 % nine in ten of the first programs make the
+// target fire, and of the last.
 const (
 	reliable = 0.75 // rate of firing
 	plain    = 20
+	untried  = 4
+	turns    = 8
 	doubtful = 12
 	mutated  = 8
 )
+
+// meant is the weight of a reliable maker that was written for the target
+// against one that makes it fire by the way.
+const meant = 3
 
 // Entry is a program of the pool: it did something new.
 type Entry struct {
@@ -154,12 +163,13 @@ func New(cfg Config) *Campaign {
 	c := &Campaign{cfg: cfg, seen: map[string]bool{}, tallies: map[string]*Tally{}, targets: make([]int, len(cfg.Passes)), hits: make([]int, len(cfg.Passes)), cases: make([]int, len(cfg.Passes))}
 	n := len(cfg.Passes)
 	for _, m := range cfg.Makers {
-		a := &arm{name: m.Name, fired: make([]float64, n), prior: make([]float64, n)}
+		a := &arm{name: m.Name, fired: make([]float64, n), prior: make([]float64, n), meant: make([]bool, n)}
 		for i := range n {
+			a.meant[i] = slices.Contains(m.For, i)
 			switch {
 			case slices.Contains(m.Sure, i):
 				a.prior[i] = 0.95 * priorRuns
-			case slices.Contains(m.For, i):
+			case a.meant[i]:
 				a.prior[i] = 0.4 * priorRuns
 			default:
 				a.prior[i] = 0.1 * priorRuns
@@ -280,14 +290,29 @@ func (c *Campaign) choose(r *rand.Rand, target int) int {
 		}
 	}
 	// Half of the weight of a maker is for what still finds something.
-	reaches := func(i int) float64 { return power(rates[i]) * (0.5 + 0.5*(c.arms[i].fresh+1)/(c.arms[i].runs+1)) }
+	reaches := func(i int) float64 {
+		a := c.arms[i]
+		w := power(rates[i]) * (0.5 + 0.5*(a.fresh+1)/(a.runs+1))
+		if target >= 0 && !a.mutant && a.meant[target] {
+			w *= meant
+		}
+		return w
+	}
 	switch {
 	case len(sure) == 0:
 		return draw(r, rest, reaches)
-	case settled && len(rest) > 0 && r.IntN(doubtful) == 0:
+	case settled && len(rest) > 0 && r.IntN(c.share(rest)) == 0:
 		return draw(r, rest, func(i int) float64 { return rates[i] / power(1+c.arms[i].runs) })
 	}
 	return draw(r, sure, reaches)
+}
+
+// share is the inverse share of the programs for arms that are not reliable.
+func (c *Campaign) share(rest []int) int {
+	if slices.ContainsFunc(rest, func(i int) bool { return c.arms[i].runs < turns }) {
+		return untried
+	}
+	return doubtful
 }
 
 // rate is how often the arm's programs make the target fire: of mutations those

@@ -87,6 +87,44 @@ func TestTurnsToWhatFires(t *testing.T) {
 	}
 }
 
+// TestDoubtfulMakersTakeTurns: of two hundred makers that seldom make the pass
+// fire every one gets a few programs, and about as many as the others of them;
+// the first programs come from those that do.
+func TestDoubtfulMakersTakeTurns(t *testing.T) {
+	cfg := Config{Seed: 5, Passes: []Pass{{"p", 6}}}
+	for i := range 300 {
+		m := maker(fmt.Sprintf("good-%d", i))
+		m.Sure = []int{0}
+		if i >= 100 {
+			m = maker(fmt.Sprintf("bad-%d", i), 0)
+		}
+		cfg.Makers = append(cfg.Makers, m)
+	}
+	c := New(cfg)
+	runs := map[string]int{}
+	early := 0
+	for c.Programs() < 4000 {
+		batch := c.Batch(32)
+		outcomes := make([]Outcome, len(batch))
+		for i, p := range batch {
+			runs[p.Origin]++
+			if p.Origin[:4] == "good" {
+				outcomes[i] = Outcome{Fired: []int{0}, Signatures: []string{fmt.Sprint(c.Programs(), i)}}
+			} else if c.Programs() <= 32 {
+				early++
+			}
+		}
+		c.Learn(batch, outcomes)
+	}
+	least, most := 4000, 0
+	for _, m := range cfg.Makers[100:] {
+		least, most = min(least, runs[m.Name]), max(most, runs[m.Name])
+	}
+	if least < 3 || most > 8 || early > 8 {
+		t.Errorf("the doubtful makers got %d to %d programs, %d of the first 32; want 3 to 8 each, and few of the first", least, most, early)
+	}
+}
+
 func TestSignature(t *testing.T) {
 	parse := func(body string) Ops {
 		m, err := hlo.Parse("x.hlo", []byte("HloModule m\nENTRY e {\n  x = f32[4] parameter(0)\n"+body+"}\n"))

@@ -116,6 +116,7 @@ func TestDumpsLeavesOutStates(t *testing.T) {
 		"module_0001.f.cpu_after_optimizations-buffer-assignment.txt":    {Data: []byte("x")},
 		"sub/mine.hlo": {Data: []byte(job)},
 		"notes.md":     {Data: []byte("x")},
+		"sub/one.case": {Data: []byte("-- module.hlo --\nHloModule m\nENTRY e {\n  ROOT x = s32[2] parameter(0)\n}\n-- inputs --\ns32[2] {7, 8}\n")},
 	}
 	var got []string
 	for d, err := range Dumps(fsys) {
@@ -123,8 +124,11 @@ func TestDumpsLeavesOutStates(t *testing.T) {
 			t.Fatal(err)
 		}
 		got = append(got, d.Path)
+		if len(d.Inputs) > 0 {
+			got = append(got, d.Inputs[0].String())
+		}
 	}
-	if strings.Join(got, " ") != "module_0001.f.before_optimizations.txt sub/mine.hlo" {
+	if strings.Join(got, " ") != "module_0001.f.before_optimizations.txt sub/mine.hlo sub/one.case s32[2] {7, 8}" {
 		t.Errorf("read %q", got)
 	}
 }

@@ -39,7 +39,7 @@ var (
 
 // Dumps yields the programs of a directory of XLA dumps (xla_dump_to): text
 // (.txt, .hlo), protos (.hlo.pb), and snapshots with the arguments of a run
-// (.hlo_snapshot.pb, .hlo_unoptimized_snapshot.pb). States between and after
+// (.hlo_snapshot.pb, .hlo_unoptimized_snapshot.pb), and case files (.case). States between and after
 // passes are left out: the program is what went in. Other files are not looked
 // at. A file that cannot be read yields its error, wrapping ErrNoProgram where
 // its content is to blame.
@@ -78,6 +78,8 @@ func kindOfFile(p string) string {
 		return "snapshot"
 	case strings.HasSuffix(base, ".hlo.pb"):
 		return "proto"
+	case strings.HasSuffix(base, ".case"):
+		return "case"
 	case strings.HasSuffix(base, ".hlo"):
 		return "text"
 	case strings.HasSuffix(base, ".txt") && (strings.Contains(base, "before_optimizations") || !strings.HasPrefix(base, "module_")):
@@ -102,6 +104,19 @@ func ReadDump(name string, data []byte) (Dump, error) {
 		}
 		d.Module = c.Module
 		return d, nil
+	case "case":
+		c, err := fuzz.ReadCase(name, data)
+		if err == nil && c.Module == nil {
+			err = errors.New("no HLO module")
+		}
+		if err != nil {
+			return d, fmt.Errorf("%w: %w", ErrNoProgram, err)
+		}
+		d.Module = c.Module
+		if c.Own {
+			d.Inputs = c.Inputs
+		}
+		return d, nil
 	case "proto":
 		return d, d.module(name, field(data, 1))
 	case "snapshot": // HloSnapshot: hlo = 1 (HloProto), arguments = 2
@@ -120,7 +135,7 @@ func ReadDump(name string, data []byte) (Dump, error) {
 		}
 		return d, d.arguments(name, field(data, 2), 1)
 	}
-	return d, fmt.Errorf("%s: %w: want .txt, .hlo, .hlo.pb or a snapshot", name, ErrNoProgram)
+	return d, fmt.Errorf("%s: %w: want .txt, .hlo, .hlo.pb, .case or a snapshot", name, ErrNoProgram)
 }
 
 // fillElided gives a constant without a value one: 0, 1, 2, ... modulo a small

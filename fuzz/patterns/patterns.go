@@ -48,7 +48,7 @@ func (p Pattern) Program(name string, r *rand.Rand) (*fuzz.Case, error) {
 }
 
 // families are the lists of the files of this package.
-var families = [][]Pattern{algebra, slicing, products, convolutions, loops, branches, calls, cleanup, converts, windows, indexing, sorting, expanders, dynamics, buffers, inPlace, scans, markers, collectives, replicated, accelerators, pipelines}
+var families = [][]Pattern{algebra, slicing, products, convolutions, loops, branches, calls, cleanup, converts, windows, indexing, sorting, expanders, dynamics, buffers, inPlace, scans, markers, kernels, collectives, replicated, accelerators, pipelines}
 
 // The platforms that patterns were measured on.
 const (

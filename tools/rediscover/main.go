@@ -5,10 +5,11 @@
 //
 // For each build and pass or file it runs `passgate fuzz --workers 1`, which sees none
 // of the cases. Then it lets `passgate check` judge the cases on the same
-// build, and prints which findings of the search fall into the cluster of a
-// case: the same class, guilty pass and rewrite (triage.Key). The search runs
-// first, so nothing of the cases reaches it. Findings that no case explains are
-// counted.
+// build and make them smaller, and prints which findings of the search are like
+// those of a case: of one cluster (the same class, guilty pass and rewrite, see
+// triage.Key), or where the same pass wrongly rewrites the same thing, in however
+// many dimensions, whatever the rest of the pass made of it. The search runs first, so nothing of the cases
+// reaches it. Findings that no case explains are counted.
 package main
 
 import (
@@ -24,6 +25,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,36 +51,58 @@ type result struct {
 		ID string `json:"id"`
 	} `json:"cases"`
 	// progress is when so many programs had been explored, in order.
-	progress []mark
-	Findings []struct {
-		Case         string `json:"case"`
-		Class        string `json:"class"`
-		Cluster      string `json:"cluster"`
-		Instructions int    `json:"instructions"`
-		Pass         *struct {
-			Name string `json:"name"`
-		} `json:"pass"`
-	} `json:"findings"`
+	progress    []mark
+	Findings    []finding `json:"findings"`
 	Exploration *struct {
 		Programs int `json:"programs"`
 	} `json:"exploration"`
 }
 
-// mark is a line of progress of a search.
+// finding is what this command reads of a finding.
+type finding struct {
+	Case         string `json:"case"`
+	Class        string `json:"class"`
+	Cluster      string `json:"cluster"`
+	Instructions int    `json:"instructions"`
+	Pass         *struct {
+		Name string `json:"name"`
+	} `json:"pass"`
+	Rewrite *struct {
+		Before string `json:"before"`
+	} `json:"rewrite"`
+}
+
+// like reports whether two findings have one cause, as far as their reports tell.
+func (f *finding) like(k *finding) bool {
+	return f.Cluster == k.Cluster || f.Class == k.Class && f.Rewrite != nil && k.Rewrite != nil && f.Pass.Name == k.Pass.Name && oneIndex(f.Rewrite.Before) == oneIndex(k.Rewrite.Before)
+}
+
+var indices = regexp.MustCompile(`(; #\d+ \w+)+`)
+
+// oneIndex is what was rewritten with one operand for a row of them: the starts of
+// a dynamic-slice, one for each dimension.
+func oneIndex(before string) string { return indices.ReplaceAllString(before, "; #") }
+
+// mark is a line of progress of a search: the time since its start, and the
+// processor time that it has used.
 type mark struct {
-	programs int
-	after    time.Duration
+	programs         int
+	after, processor time.Duration
+}
+
+func (m mark) String() string {
+	return fmt.Sprintf("after %s (%s of processor time)", m.after.Round(time.Second), m.processor.Round(time.Second))
 }
 
 // after is when the program that a finding's case is named for had been
-// explored; 0 where nothing says so.
-func (r *result) after(name string) time.Duration {
+// explored; zero where nothing says so.
+func (r *result) after(name string) mark {
 	at := strings.LastIndexByte(name, '-')
 	n, err := strconv.Atoi(name[at+1:])
 	if i := slices.IndexFunc(r.progress, func(m mark) bool { return m.programs > n }); err == nil && i >= 0 {
-		return r.progress[i].after
+		return r.progress[i]
 	}
-	return 0
+	return mark{}
 }
 
 func run(ctx context.Context, args []string, w io.Writer) error {
@@ -132,7 +156,7 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 			return err
 		}
 		if _, ok := known[build]; !ok {
-			if known[build], err = judge(ctx, passgate, filepath.Join(dir, build+"-cases"), "check", "--base", build, "--head", build, "--cases", *cases); err != nil {
+			if known[build], err = judge(ctx, passgate, filepath.Join(dir, build+"-cases"), "check", "--base", build, "--head", build, "--minimise-all", "--cases", *cases); err != nil {
 				return err
 			}
 		}
@@ -140,7 +164,11 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 		if found.Exploration != nil {
 			programs = found.Exploration.Programs
 		}
-		fmt.Fprintf(w, "%s, %s: %d programs\n", build, pass, programs)
+		last := mark{}
+		if n := len(found.progress); n > 0 {
+			last = found.progress[n-1]
+		}
+		fmt.Fprintf(w, "%s, %s: %d programs, the last %s\n", build, pass, programs, last)
 		other := map[string]bool{}
 		seen := map[string]bool{}
 		for _, f := range found.Findings {
@@ -150,7 +178,7 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 			seen[f.Cluster] = true
 			var like []string
 			for _, k := range known[build].Findings {
-				if k.Cluster == f.Cluster && !slices.Contains(like, k.Case) {
+				if f.like(&k) && !slices.Contains(like, k.Case) {
 					like = append(like, k.Case)
 				}
 			}
@@ -162,7 +190,7 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 			if f.Pass != nil {
 				name = f.Pass.Name
 			}
-			fmt.Fprintf(w, "  %s: %s, %s of %s, %d instructions, after %s\n", strings.Join(like, ", "), f.Case, f.Class, name, f.Instructions, found.after(f.Case).Round(time.Second))
+			fmt.Fprintf(w, "  %s: %s, %s of %s, %d instructions, %s\n", strings.Join(like, ", "), f.Case, f.Class, name, f.Instructions, found.after(f.Case))
 			roots[like[0]] = true
 		}
 		fmt.Fprintf(w, "  %d more that no case is like\n", len(other))
@@ -188,7 +216,7 @@ func judge(ctx context.Context, passgate, dir string, args ...string) (r result,
 		fmt.Fprintln(&said, lines.Text())
 		var programs int
 		if _, err := fmt.Sscanf(lines.Text(), "%d programs,", &programs); err == nil {
-			r.progress = append(r.progress, mark{programs, time.Since(start)})
+			r.progress = append(r.progress, mark{programs, time.Since(start), processorTime(cmd.Process.Pid)})
 		}
 	}
 	var exit *exec.ExitError
@@ -200,4 +228,25 @@ func judge(ctx context.Context, passgate, dir string, args ...string) (r result,
 		return r, err
 	}
 	return r, json.Unmarshal(data, &r)
+}
+
+// processorTime is what a process, its children and those of its children that have
+// ended have used, by /proc (proc(5), stat: fields 14 to 17, in hundredths of a
+// second); 0 where there is no /proc.
+func processorTime(pid int) time.Duration {
+	var sum int64
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, path := range stats {
+		data, err := os.ReadFile(path)
+		at := bytes.LastIndexByte(data, ')') // behind the name of the command
+		fields := strings.Fields(string(data[at+1:]))
+		if err != nil || len(fields) < 15 || path != fmt.Sprintf("/proc/%d/stat", pid) && fields[1] != strconv.Itoa(pid) {
+			continue
+		}
+		for _, f := range fields[11:15] {
+			n, _ := strconv.ParseInt(f, 10, 64)
+			sum += n
+		}
+	}
+	return time.Duration(sum) * 10 * time.Millisecond
 }
