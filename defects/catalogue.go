@@ -472,11 +472,11 @@ func wrongReduction(s *site) bool {
 	if s.in.Op != hlo.OpReduce && s.in.Op != hlo.OpReduceWindow || len(s.in.Called) != 1 {
 		return false
 	}
-	body := s.ownBody(0)
-	to, ok := associative[body.Root.Op]
+	to, ok := associative[s.in.Called[0].Root.Op]
 	if !ok {
 		return false
 	}
+	body := s.ownBody(0)
 	body.Root.Op = to
 	s.names = append(s.names, body.Root.Name)
 	return true
@@ -732,14 +732,14 @@ func scatterCombiner(s *site) bool {
 	if s.in.Op != hlo.OpScatter || len(s.in.Called) != 1 || s.in.Shape.IsTuple() {
 		return false
 	}
+	if p := s.in.Called[0].Params(); len(p) != 2 || p[0] == nil || p[1] == nil {
+		return false
+	}
 	body := s.ownBody(0)
 	p := body.Params()
-	switch {
-	case len(p) != 2 || p[0] == nil || p[1] == nil:
-		return false
-	case body.Root != p[1]:
+	if body.Root != p[1] {
 		body.Root = p[1]
-	default:
+	} else {
 		n := hlo.NewInstruction(s.fresh(), hlo.OpMaximum, p[1].Shape.Clone(), p[0], p[1])
 		body.Instructions = append(body.Instructions, n)
 		body.Root = n

@@ -49,7 +49,7 @@ type Kind struct {
 	// ops are the opcodes at which it can be made; nil is any.
 	ops []hlo.Opcode
 	// plant makes the mistake at a site; false if it cannot be made there, and
-	// then the module is not used any more.
+	// then the module is as it was.
 	plant func(s *site) bool
 }
 
@@ -96,13 +96,33 @@ type Plant struct {
 // Apply makes the mistake at the first place of the module where the defect
 // matches; ok is false if there is none. The module itself is not changed, and
 // the planted one passes hlo.Verify.
-func (d Defect) Apply(m *hlo.Module) (p Plant, ok bool) {
-	for ci, c := range m.Computations {
+func (d Defect) Apply(m *hlo.Module) (p Plant, ok bool) { return NewPlanter(m).Apply(d) }
+
+// At makes the mistake at one instruction, given by the index of its
+// computation and its own; ok is false if it cannot be made there.
+func At(m *hlo.Module, k Kind, computation, instruction int) (p Plant, ok bool) {
+	return NewPlanter(m).at(k, computation, instruction)
+}
+
+// Planter makes mistakes in copies of one module. A copy in which no place was
+// found serves the next mistake: most defects find none in most modules.
+type Planter struct {
+	of *hlo.Module
+	// copy is equal to of, or nil.
+	copy *hlo.Module
+}
+
+// NewPlanter makes a planter for a module, which it never changes.
+func NewPlanter(m *hlo.Module) *Planter { return &Planter{of: m} }
+
+// Apply is Defect.Apply for the planter's module.
+func (t *Planter) Apply(d Defect) (p Plant, ok bool) {
+	for ci, c := range t.of.Computations {
 		for ii, in := range c.Instructions {
 			if in.Op != d.Op || in.Shape.Type != d.Type {
 				continue
 			}
-			if p, ok := At(m, d.Kind, ci, ii); ok {
+			if p, ok := t.at(d.Kind, ci, ii); ok {
 				return p, true
 			}
 		}
@@ -110,20 +130,25 @@ func (d Defect) Apply(m *hlo.Module) (p Plant, ok bool) {
 	return Plant{}, false
 }
 
-// At makes the mistake at one instruction, given by the index of its
-// computation and its own; ok is false if it cannot be made there.
-func At(m *hlo.Module, k Kind, computation, instruction int) (p Plant, ok bool) {
-	if op := m.Computations[computation].Instructions[instruction].Op; k.ops != nil && !slices.Contains(k.ops, op) {
+func (t *Planter) at(k Kind, computation, instruction int) (p Plant, ok bool) {
+	if op := t.of.Computations[computation].Instructions[instruction].Op; k.ops != nil && !slices.Contains(k.ops, op) {
 		return Plant{}, false
 	}
-	m = m.Clone()
+	if t.copy == nil {
+		t.copy = t.of.Clone()
+	}
+	m := t.copy
 	s := &site{m: m, c: m.Computations[computation]}
 	s.in = s.c.Instructions[instruction]
 	if s.in.Op == hlo.OpParameter || s.in.Op == hlo.OpCustomCall && s.in != s.c.Root && !s.used() {
 		return Plant{}, false
 	}
 	s.names = []string{s.in.Name}
-	if !k.plant(s) || hlo.Verify(m) != nil {
+	if !k.plant(s) {
+		return Plant{}, false
+	}
+	t.copy = nil
+	if hlo.Verify(m) != nil {
 		return Plant{}, false
 	}
 	p = Plant{Module: m, Names: s.names}

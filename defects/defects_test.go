@@ -1,12 +1,16 @@
 package defects_test
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/passgate/passgate/defects"
 	"github.com/passgate/passgate/fuzz"
+	"github.com/passgate/passgate/fuzz/generate"
+	"github.com/passgate/passgate/fuzz/patterns"
 	"github.com/passgate/passgate/hlo"
 	"github.com/passgate/passgate/hlo/eval"
 )
@@ -191,5 +195,44 @@ func TestDefectTakesTheFirstMatch(t *testing.T) {
 	d.Op = hlo.OpDivide
 	if _, ok := d.Apply(c.Module); ok {
 		t.Error("planted at an opcode that is not there")
+	}
+}
+
+// TestPlanterIsFresh makes all mistakes at all places of some programs with one
+// planter each: what finds no place leaves nothing behind.
+func TestPlanterIsFresh(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	var modules []*hlo.Module
+	for i := range 10 {
+		if c, err := generate.Program(fmt.Sprint("m", i), r, generate.Options{Size: 20}); err == nil {
+			modules = append(modules, c.Module)
+		}
+	}
+	for i, p := range patterns.All() {
+		if c, err := p.Program(p.Name, r); err == nil && i%4 == 0 {
+			modules = append(modules, c.Module)
+		}
+	}
+	planted := 0
+	for _, m := range modules {
+		planter := defects.NewPlanter(m)
+		for _, k := range defects.Catalogue {
+			for _, c := range m.Computations {
+				for _, in := range c.Instructions {
+					d := defects.Defect{Kind: k, Op: in.Op, Type: in.Shape.Type}
+					got, ok := planter.Apply(d)
+					want, wantOK := d.Apply(m)
+					if ok != wantOK || ok && got.Module.String() != want.Module.String() {
+						t.Fatalf("%s in %s: planted %v after others, %v alone", d, m.Name, ok, wantOK)
+					}
+					if ok {
+						planted++
+					}
+				}
+			}
+		}
+	}
+	if planted < 1000 {
+		t.Errorf("only %d planted", planted)
 	}
 }

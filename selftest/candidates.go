@@ -375,12 +375,13 @@ const patience = 6
 // mistakes that it looked at.
 func (t *tester) plant(ctx context.Context, g *ground, state int, kind defects.Kind) (planted *Planted, proofs int) {
 	s := g.trail.States[state]
+	planter := defects.NewPlanter(s.Module)
 	for _, m := range matches(s.Module) {
 		d := defects.Defect{Kind: kind, Pipeline: s.Key.Pipeline, Pass: s.Key.Pass, Op: m.op, Type: m.t}
 		if t.has(d, false) {
 			continue
 		}
-		p, ok := d.Apply(s.Module)
+		p, ok := planter.Apply(d)
 		if !ok {
 			continue
 		}

@@ -13,6 +13,7 @@
 package dump
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -96,8 +97,6 @@ var (
 	inner      = regexp.MustCompile(`^(?:(.*)\.)?(\d{4,})\.([^.]+)\.(.+)$`)
 	metadata   = regexp.MustCompile(`^module_(\d+)\.metadata\.textproto$`)
 	transforms = regexp.MustCompile(`^apply-xla-transforms-\d+$`)
-	// nested is what a pass adds to its record in the metadata, e.g. the scheduler's custom_metadata.
-	nested = regexp.MustCompile(`(?m)^  \w+ \{\n(?:    .*\n)*  \}\n`)
 )
 
 // Read indexes a dump directory: one Compilation per module, by ID. Files that are no HLO protos are left alone. It reads
@@ -277,8 +276,7 @@ func readMetadata(dir fs.FS, name string) ([]Run, error) {
 		return nil, fmt.Errorf("dump file %s has %d bytes, more than %d", name, len(data), maxMetadata)
 	}
 	var meta hlopb.HloModuleMetadataProto
-	// prototext cannot skip a message field that it does not know when no colon follows its name.
-	data = nested.ReplaceAll(data, nil)
+	data = withoutNested(data)
 	if err := (prototext.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(data, &meta); err != nil {
 		return nil, fmt.Errorf("dump file %s: %w", name, err)
 	}
@@ -291,6 +289,25 @@ func readMetadata(dir fs.FS, name string) ([]Run, error) {
 		runs = append(runs, r)
 	}
 	return runs, nil
+}
+
+// withoutNested leaves out what a pass adds to its record in the metadata, e.g. the scheduler's custom_metadata, indented by
+// two blanks: prototext cannot skip a message field that it does not know when no colon follows its name.
+func withoutNested(data []byte) []byte {
+	var out []byte
+	inside := false
+	for line := range bytes.Lines(data) {
+		text := bytes.TrimSuffix(line, []byte("\n"))
+		switch {
+		case inside:
+			inside = !bytes.Equal(text, []byte("  }"))
+		case len(text) > 4 && bytes.HasPrefix(text, []byte("  ")) && text[2] != ' ' && bytes.HasSuffix(text, []byte(" {")):
+			inside = true
+		default:
+			out = append(out, line...)
+		}
+	}
+	return out
 }
 
 // Module reads a dump file (Step.File, Compilation.Before or After) and returns the bytes of the xla.HloModuleProto in its
