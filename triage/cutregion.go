@@ -92,15 +92,26 @@ const wholeRoom = 32
 // The error is ctx's, or says that the two modules are not states of one
 // program.
 func ValidateRegions(ctx context.Context, before, after *hlo.Module, args []*eval.Value, o eval.Options, rule string) (*RegionStep, error) {
-	s, _, err := validateRegions(ctx, before, after, args, o, rule, 0, math.MaxInt64)
+	s, _, err := validateRegions(ctx, newFlatStep(before, after), args, o, rule, 0, math.MaxInt64)
 	return s, err
+}
+
+// flatStep is a pass step as the flat modules before and after, numbered together.
+type flatStep struct {
+	before, after *flatModule
+	n             *numbering
+	instructions  int64 // of the two states
+}
+
+func newFlatStep(before, after *hlo.Module) *flatStep {
+	return &flatStep{flatten(before), flatten(after), newNumbering(), int64(before.NumInstructions() + after.NumInstructions())}
 }
 
 // validateRegions is ValidateRegions with another step limit for the program
 // before the step, without bounds; 0 leaves it to wholeRoom. All regions together
 // may take room. steps is what both took.
-func validateRegions(ctx context.Context, before, after *hlo.Module, args []*eval.Value, o eval.Options, rule string, limit, room int64) (step *RegionStep, steps int64, err error) {
-	j := newRegionJudge(ctx, before, after, o, rule)
+func validateRegions(ctx context.Context, flat *flatStep, args []*eval.Value, o eval.Options, rule string, limit, room int64) (step *RegionStep, steps int64, err error) {
+	j := newRegionJudge(ctx, flat, o, rule)
 	j.room = room
 	if err := j.mismatch(); err != nil {
 		return nil, 0, err
@@ -111,7 +122,7 @@ func validateRegions(ctx context.Context, before, after *hlo.Module, args []*eva
 	j.record(args)
 	v := j.judge(j.before.module.Entry, j.after.module.Entry)
 	s := &j.step
-	s.Work = j.recorded + j.spent + int64(before.NumInstructions()+after.NumInstructions())
+	s.Work = j.recorded + j.spent + j.instructions
 	switch {
 	case ctx.Err() != nil:
 		return nil, j.recorded + j.spent, ctx.Err()
@@ -134,17 +145,16 @@ func validateRegions(ctx context.Context, before, after *hlo.Module, args []*eva
 var errMade = errors.New("differs, but on values that were not seen in the program")
 
 type regionJudge struct {
-	ctx           context.Context
-	before, after *flatModule
-	n             *numbering
-	o             eval.Options
-	whole         eval.Options // of the program before the step
-	step          RegionStep
-	rule          string
-	values        flatValues // before the step
-	recorded      int64      // steps that they took
-	spent, room   int64      // steps on regions, and how many there may be
-	judged        map[[2]*hlo.Computation]*regionFault
+	*flatStep
+	ctx         context.Context
+	o           eval.Options
+	whole       eval.Options // of the program before the step
+	step        RegionStep
+	rule        string
+	values      flatValues // before the step
+	recorded    int64      // steps that they took
+	spent, room int64      // steps on regions, and how many there may be
+	judged      map[[2]*hlo.Computation]*regionFault
 }
 
 // regionFault is a region whose results do not meet.
@@ -159,13 +169,13 @@ type regionFault struct {
 	values    map[*hlo.Instruction]*eval.Value
 }
 
-func newRegionJudge(ctx context.Context, before, after *hlo.Module, o eval.Options, rule string) *regionJudge {
+func newRegionJudge(ctx context.Context, flat *flatStep, o eval.Options, rule string) *regionJudge {
 	o.Trace = nil
 	whole := eval.Options{MaxElements: o.MaxElements, MaxSteps: min(wholeRoom*o.MaxSteps, eval.DefaultMaxSteps)}
 	if o.MaxSteps == 0 || o.MaxSteps > regionSteps {
 		o.MaxSteps = regionSteps
 	}
-	return &regionJudge{ctx: ctx, before: flatten(before), after: flatten(after), n: newNumbering(), o: o, whole: whole, rule: rule,
+	return &regionJudge{flatStep: flat, ctx: ctx, o: o, whole: whole, rule: rule,
 		step:   RegionStep{Standing: Same},
 		judged: map[[2]*hlo.Computation]*regionFault{}}
 }

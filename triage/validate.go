@@ -355,11 +355,12 @@ const regionShare = 8
 // anything.
 func (v *Validation) byRegions(ctx context.Context, step *Step, before, after *hlo.Module, inputs [][]*eval.Value, o eval.Options) {
 	spoken := false
+	flat := newFlatStep(before, after)
 	for set := range inputs {
 		if v.Sets[set].Err != nil && spoken {
 			continue
 		}
-		r, steps, err := validateRegions(ctx, before, after, inputs[set], o, step.Rule, max(leastRoom, v.regionRoom/int64(max(1, v.ahead))), max(leastRoom, v.regionRoom/regionShare))
+		r, steps, err := validateRegions(ctx, flat, inputs[set], o, step.Rule, max(leastRoom, v.regionRoom/int64(max(1, v.ahead))), max(leastRoom, v.regionRoom/regionShare))
 		v.regionRoom = max(0, v.regionRoom-steps)
 		if err != nil {
 			continue
