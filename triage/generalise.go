@@ -256,11 +256,11 @@ func plainInputs(inputs []*hlo.Literal) (changed bool) {
 func plainInput(s *hlo.Shape, n int) *hlo.Literal {
 	l := hlo.NewLiteral(s)
 	for i := range s.Elems() {
-		if v := (i+2*int64(n))%7 + 2; s.Type.IsFloat() {
-			l.SetFloat(i, float64(v)+1.0/3)
-		} else {
-			l.SetInt(i, v)
+		v := float64((i+2*int64(n))%7 + 2)
+		if s.Type.IsFloat() || s.Type.IsComplex() {
+			v += 1.0 / 3
 		}
+		setNumber(l, i, v)
 	}
 	return l
 }

@@ -145,3 +145,12 @@ func TestPlainest(t *testing.T) {
 		}
 	}
 }
+
+// TestPlainInput: every type has plain values.
+func TestPlainInput(t *testing.T) {
+	for typ, want := range map[hlo.PrimitiveType]float64{hlo.Pred: 1, hlo.S4: 5, hlo.U64: 5, hlo.F64: 5 + 1.0/3, hlo.C64: float64(float32(5 + 1.0/3)), hlo.C128: 5 + 1.0/3} {
+		if l := plainInput(hlo.ArrayShape(typ, 3), 1); numberAt(l, 1) != want {
+			t.Errorf("%s: %v, want %v", typ, numberAt(l, 1), want)
+		}
+	}
+}
