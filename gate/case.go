@@ -32,8 +32,9 @@ type caseRun struct {
 	// edges are the edge streams of a program that is executed: they are, where
 	// head's passes are accused on them.
 	edges []*asked
-	// strict is what base and head made of the streams under the comparison
-	// flags.
+	// sides is what base and head made of the streams, by flags; strict is that of
+	// the comparison flags.
+	sides  map[string][2][]side
 	strict [2][]side
 	// placements are the checked buffer assignments of base and head.
 	placements [2]*memory.Report
@@ -127,6 +128,9 @@ func (r *run) work(ctx context.Context, c *fuzz.Case) caseReport {
 	found := gather(c, report.answers)
 	for i := range found {
 		k.confirm(ctx, &found[i])
+	}
+	k.lookAgain(ctx, report.answers, found)
+	for i := range found {
 		k.attribute(ctx, &found[i])
 	}
 	found = foldContested(found)
@@ -141,9 +145,11 @@ func (r *run) work(ctx context.Context, c *fuzz.Case) caseReport {
 	found = k.place(found)
 	found = append(found, k.corruption(ctx, report.answers, found)...)
 	for i := range found {
-		k.identify(ctx, &found[i])
-		k.measureMinimal(ctx, &found[i])
-		found[i].settle()
+		f := &found[i]
+		k.identify(ctx, f)
+		k.measureMinimal(ctx, f)
+		f.settle()
+		f.leaveChance()
 	}
 	report.result.Cut = cut
 	if base, head := k.placements[0], k.placements[1]; base != nil && head != nil {
@@ -356,11 +362,7 @@ func (k *caseRun) answer(ctx context.Context) []answer {
 			sides[flags] = k.executeBoth(ctx, flags)
 		}
 	}
-	k.strict = sides[ComparisonFlags]
-	for i, b := range []*builds.Build{k.run.cfg.Base, k.run.cfg.Head} {
-		k.askRefusers(ctx, b, sides[ComparisonFlags][i], sides[DefaultFlags][i])
-		settleMessages(sides[ComparisonFlags][i], sides[DefaultFlags][i])
-	}
+	k.sides, k.strict = sides, sides[ComparisonFlags]
 	var out []answer
 	from := sources(k.c.Module)
 	for _, flags := range flagSets {
@@ -429,71 +431,6 @@ func (k *caseRun) executeBoth(ctx context.Context, flags string) (sides [2][]sid
 		}
 	}
 	return sides
-}
-
-// refuserTries is how often a compiler is asked again that gave nothing but errors
-// of its own making. One that dies on half of its attempts, or more, is taken for
-// one that never dies at most once in 64 cases.
-const refuserTries = 5
-
-// askRefusers compiles again where a build refused by an error of its own making,
-// until its process dies. Some compilers do one or the other on the same program,
-// by chance: the graver is said, so that a report does not depend on which came.
-func (k *caseRun) askRefusers(ctx context.Context, b *builds.Build, runs ...[]side) {
-	refused := false
-	for _, s := range slices.Concat(runs...) {
-		if s.behaviour == Crashed && !s.refused {
-			return
-		}
-		refused = refused || s.refused
-	}
-	if !refused {
-		return
-	}
-	r := k.request(ComparisonFlags)
-	r.CompileOnly, r.Inputs = true, nil
-	for range refuserTries {
-		s := ofOutcome(k.pooled(b).try(ctx, r))
-		if s.behaviour != Crashed || s.refused {
-			continue
-		}
-		for _, sides := range runs {
-			for i := range sides {
-				if sides[i].refused {
-					sides[i] = s
-				}
-			}
-		}
-		return
-	}
-}
-
-// settleMessages gives all crashes of one build on one case the message that
-// came most often, of those with which its process died if it did. The threads of a
-// compiler race for the first complaint; the report should not.
-func settleMessages(runs ...[]side) {
-	count := map[string]int{}
-	best := ""
-	died := slices.ContainsFunc(slices.Concat(runs...), func(s side) bool { return s.behaviour == Crashed && !s.refused })
-	for _, sides := range runs {
-		for _, s := range sides {
-			if s.behaviour == Crashed && s.refused != died {
-				count[s.detail]++
-			}
-		}
-	}
-	for _, m := range slices.Sorted(maps.Keys(count)) {
-		if count[m] > count[best] {
-			best = m
-		}
-	}
-	for _, sides := range runs {
-		for i := range sides {
-			if sides[i].behaviour == Crashed {
-				sides[i].detail = best
-			}
-		}
-	}
 }
 
 // sameResults reports whether two sides ended in the same way with the same
@@ -591,7 +528,7 @@ func (k *caseRun) summarise(report *caseReport, why string) {
 			flags = DefaultFlags
 		}
 		s := StreamResult{Name: k.asked[i%len(k.asked)].Name, Flags: flags, Base: a.base, Head: a.head,
-			Judged: a.judged, Undecided: a.undecided, Differing: a.differing, Detail: a.detail}
+			Judged: a.judged, Undecided: a.undecided, Differing: a.differing, Detail: a.plain}
 		if a.unstable {
 			s.Detail = appendDetail(s.Detail, "executions differ")
 		}
@@ -601,9 +538,9 @@ func (k *caseRun) summarise(report *caseReport, why string) {
 		if (a.base == Infrastructure || a.head == Infrastructure) && lost == "" {
 			lost = appendDetail(a.detail, fmt.Sprintf("in stream %s, %s flags", s.Name, flags))
 		}
-		if a.detail != "" && !details[a.detail] {
-			details[a.detail] = true
-			res.Detail = appendDetail(res.Detail, a.detail)
+		if a.plain != "" && !details[a.plain] {
+			details[a.plain] = true
+			res.Detail = appendDetail(res.Detail, a.plain)
 		}
 		res.Legal = append(res.Legal, a.legal...)
 		report.refused = report.refused || a.base != a.head && (a.head == Rejected || a.head == Unsupported)

@@ -189,9 +189,9 @@ func testify(ctx context.Context, k *caseRun, e *triage.Executor, other *builds.
 	t, b, a := e.Testify(ctx, before, step)
 	switch t {
 	case triage.Agrees:
-		second.Says, second.Detail = Accuses, fmt.Sprintf("the module before runs right, the module after wrong%s", times(b, a))
+		second.Says, second.Detail = Accuses, "the module before runs right, the module after wrong"+k.times(b, a)
 	case triage.Disagrees:
-		second.Says, second.Detail = Acquits, fmt.Sprintf("the modules before and after both run right%s", times(b, a))
+		second.Says, second.Detail = Acquits, "the modules before and after both run right"+k.times(b, a)
 	default:
 		second.Says = Unknowing
 		switch {
@@ -227,8 +227,10 @@ func testify(ctx context.Context, k *caseRun, e *triage.Executor, other *builds.
 	return evidence, disagreement
 }
 
-func times(b, a triage.StateVerdict) string {
-	if a.Wrong == a.Runs || a.Wrong == 0 {
+// times counts executions where some are right and some wrong; in a bisection only,
+// since the counts are chance.
+func (k *caseRun) times(b, a triage.StateVerdict) string {
+	if !k.thorough || a.Wrong == a.Runs || a.Wrong == 0 {
 		return ""
 	}
 	return fmt.Sprintf(" (%d of %d executions; before: %d of %d)", a.Wrong, a.Runs, b.Wrong, b.Runs)

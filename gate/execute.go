@@ -22,10 +22,7 @@ type side struct {
 	// behaviour is empty if the program ran.
 	behaviour Behaviour
 	detail    string
-	// refused: the compiler gave an error of its own making (behaviour is Crashed),
-	// and its process lived.
-	refused bool
-	runs    []execution
+	runs      []execution
 	// memory is what was seen of the runs' memory, guard the access outside the
 	// arguments and died the end of a process that only such runs show.
 	memory *worker.Memory
@@ -45,6 +42,15 @@ func (s side) ran() bool { return s.behaviour == "" }
 
 // broke reports whether the build crashed or hung.
 func (s side) broke() bool { return s.behaviour == Crashed || s.behaviour == Hung }
+
+// plain is the side without the words with which it broke: some compilers have
+// others in every run.
+func (s side) plain() side {
+	if s.behaviour == Crashed {
+		s.detail = brokeText
+	}
+	return s
+}
 
 // unstable reports whether executions differed.
 func (s side) unstable() bool { return len(s.runs) > 1 }
@@ -273,7 +279,7 @@ func ofOutcome(o worker.Outcome) side {
 	case worker.Crashed:
 		return side{behaviour: Crashed, detail: crashText(o.Crash)}
 	case worker.Hung:
-		return side{behaviour: Hung, detail: "no answer within the deadline"}
+		return side{behaviour: Hung, detail: hungText}
 	case worker.OutOfMemory:
 		return side{behaviour: Crashed, detail: "memory limit passed"}
 	case worker.Garbage:
@@ -281,6 +287,8 @@ func ofOutcome(o worker.Outcome) side {
 	}
 	return side{behaviour: Infrastructure, detail: firstLine(fmt.Sprint(o.Err))}
 }
+
+const hungText = "no answer within the deadline"
 
 func crashText(c *worker.Crash) string {
 	how := c.Signal
@@ -311,18 +319,18 @@ func ofFailure(f *worker.Failure) side {
 	}
 	switch f.Code {
 	case pjrt.Internal:
-		s.behaviour, s.refused = Crashed, f.Stage == worker.StageCompile
+		s.behaviour = Crashed
 		if f.Stage == worker.StageCompile && strings.Contains(f.Message, "[hlo verifier]") && !strings.Contains(f.Message, "Failed after ") {
 			// XLA's verifier refuses the program as it came in, by a rule that ours
 			// does not know; where a pass broke it, the message names the pass.
-			s.behaviour, s.refused = Rejected, false
+			s.behaviour = Rejected
 		}
 	case pjrt.Unknown, pjrt.DataLoss, pjrt.Aborted:
 		s.behaviour = Crashed
 	case pjrt.FailedPrecondition:
 		s.behaviour = Rejected
 		if f.Stage == worker.StageCompile {
-			s.behaviour, s.refused = Crashed, true
+			s.behaviour = Crashed
 		}
 	case pjrt.Unimplemented, pjrt.NotFound, pjrt.ResourceExhausted:
 		s.behaviour = Unsupported

@@ -1,12 +1,15 @@
 package gate
 
 import (
-	"context"
+	"encoding/binary"
 	"encoding/json"
+	"math"
+	"strings"
 	"testing"
 
 	"github.com/passgate/passgate/fuzz"
-	"github.com/passgate/passgate/xla/builds"
+	"github.com/passgate/passgate/hlo"
+	"github.com/passgate/passgate/hlo/eval"
 	"github.com/passgate/passgate/xla/pjrt"
 	"github.com/passgate/passgate/xla/worker"
 )
@@ -48,48 +51,67 @@ func TestPassStepJSON(t *testing.T) {
 	}
 }
 
-// TestRefusers: a compiler that dies on some attempts and refuses on others gives
-// one result, whichever comes first; one that only refuses keeps its words.
-func TestRefusers(t *testing.T) {
-	refuses := worker.Outcome{Status: worker.Rejected, Failure: &worker.Failure{Stage: worker.StageCompile, Code: pjrt.FailedPrecondition, Message: "not assigned"}}
-	dies := worker.Outcome{Status: worker.Crashed, Crash: &worker.Crash{Signal: "SIGABRT"}}
-	const death, words = "SIGABRT", "FAILED_PRECONDITION: not assigned"
-	for _, c := range []struct {
-		first, again []worker.Outcome
-		want         string
-		asked        int
-	}{
-		{[]worker.Outcome{refuses, refuses}, []worker.Outcome{refuses, refuses, dies}, death, 3},
-		{[]worker.Outcome{refuses, refuses}, []worker.Outcome{dies}, death, 1},
-		{[]worker.Outcome{refuses, dies}, nil, death, 0},
-		{[]worker.Outcome{dies, refuses, refuses}, nil, death, 0},
-		{[]worker.Outcome{dies, dies}, nil, death, 0},
-		{[]worker.Outcome{refuses, refuses}, []worker.Outcome{refuses, refuses, refuses, refuses, refuses}, words, 5},
-	} {
-		asked := 0
-		k := &caseRun{c: &fuzz.Case{}, run: &run{cfg: Config{Runner: attempts(func() worker.Outcome { asked++; return c.again[asked-1] })}}}
-		var sides []side
-		for _, o := range c.first {
-			sides = append(sides, ofOutcome(o))
+// TestChanceLeavesTheBody: what a compiler says that dies behind the passes, and the
+// values of executions that differ, are not the same in two runs. The finding is.
+func TestChanceLeavesTheBody(t *testing.T) {
+	bytesOf := func(f observedFinding) string {
+		f.leaveChance()
+		data, err := json.Marshal(f.Finding)
+		if err != nil {
+			t.Fatal(err)
 		}
-		k.askRefusers(t.Context(), &builds.Build{}, sides[:1], sides[1:])
-		settleMessages(sides[:1], sides[1:])
-		for _, s := range sides {
-			if s.behaviour != Crashed || s.detail != c.want {
-				t.Errorf("%+v: %s %q, want %q", c, s.behaviour, s.detail, c.want)
-			}
+		return string(data)
+	}
+	crash := func(words, pass string) observedFinding {
+		q := question{flags: ComparisonFlags, base: side{runs: []execution{{}}}, head: side{behaviour: Crashed, detail: words}}
+		a := judge(q)
+		f := gather(&fuzz.Case{}, []answer{a})[0]
+		f.Pass = &PassStep{Name: pass}
+		f.conclude(confirmations, 0)
+		return f
+	}
+	died, refused := crash("SIGABRT: a.cc:1: x", codeGeneration), crash("FAILED_PRECONDITION: not assigned", codeGeneration)
+	if a, b := bytesOf(died), bytesOf(refused); a != b || strings.Contains(a, "SIGABRT") {
+		t.Errorf("%s\n%s", a, b)
+	}
+	if died.leaveChance(); died.Observed != "SIGABRT: a.cc:1: x" || !strings.Contains(died.Said(), died.Observed) || died.First.Head != brokeText {
+		t.Errorf("%+v", died.Finding)
+	}
+	inPass := crash("SIGABRT: a.cc:1: x", "algsimp")
+	if inPass.leaveChance(); inPass.First.Head != "SIGABRT: a.cc:1: x" || inPass.Observed != "" {
+		t.Errorf("%+v", inPass.Finding)
+	}
+
+	legal := eval.FromLiteral(f32s(1, 2)).Array
+	wrong := func(runs ...[2]float32) observedFinding {
+		head := side{}
+		for _, r := range runs {
+			head.runs = append(head.runs, execution{leaves: []*hlo.Literal{f32s(r[0], r[1])}})
 		}
-		if asked != c.asked {
-			t.Errorf("%+v: asked %d times, want %d", c, asked, c.asked)
+		q := question{flags: ComparisonFlags, reference: &eval.Value{Array: legal}, base: side{runs: []execution{{leaves: []*hlo.Literal{f32s(1, 2)}}}}, head: head}
+		f := gather(&fuzz.Case{}, []answer{judge(q)})[0]
+		d := diverge([]*eval.Array{legal}, head.runs)
+		f.Unstable, f.astray[1], f.Class = d.astray[0], d.astray[0], Nondeterminism
+		return f
+	}
+	one := wrong([2]float32{7, 2}, [2]float32{8, 3})
+	for _, other := range []observedFinding{wrong([2]float32{1, 9}, [2]float32{1, 2}), wrong([2]float32{1, 2}, [2]float32{3, 4}, [2]float32{5, 5})} {
+		if a, b := bytesOf(one), bytesOf(other); a != b {
+			t.Errorf("%s\n%s", a, b)
 		}
+	}
+	if one.leaveChance(); one.First.Head != variesText || one.Head != Flaky || one.Wrong != 0 || !strings.Contains(one.Observed, "legal {1}") {
+		t.Errorf("%+v", one.Finding)
+	}
+	if d := diverge([]*eval.Array{legal}, []execution{{leaves: []*hlo.Literal{f32s(7, 2)}}, {leaves: []*hlo.Literal{f32s(7, 2)}}}); d.differs {
+		t.Error("equal executions diverge")
 	}
 }
 
-// attempts is a Runner that gives one answer after another.
-type attempts func() worker.Outcome
-
-func (a attempts) Do(context.Context, *builds.Build, worker.Request) worker.Outcome      { return a() }
-func (a attempts) DoFresh(context.Context, *builds.Build, worker.Request) worker.Outcome { return a() }
-func (a attempts) Describe(context.Context, *builds.Build) (worker.Info, error) {
-	return worker.Info{}, nil
+func f32s(v ...float32) *hlo.Literal {
+	lit := &hlo.Literal{Shape: hlo.ArrayShape(hlo.F32, int64(len(v)))}
+	for _, x := range v {
+		lit.Raw = binary.LittleEndian.AppendUint32(lit.Raw, math.Float32bits(x))
+	}
+	return lit
 }

@@ -108,6 +108,9 @@ type observedFinding struct {
 	// byValue says that the guilty step was found by the value that the build
 	// computed: per-pass validation does not accuse it.
 	byValue bool
+	// astray are the sides whose values vary between executions, of the case and of
+	// the smallest program.
+	astray, minimalAstray [2]bool
 	// disputed: another witness disagrees.
 	disputed bool
 	// reduced is the smallest case known, nil if it is the case itself.

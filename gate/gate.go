@@ -283,6 +283,14 @@ func (res *Result) total(parts []CasePart, cells *accuracy, rules *policy.Policy
 	res.Findings = append(res.Findings, found...)
 	slices.SortStableFunc(res.Findings, func(a, b Finding) int { return a.gravity() - b.gravity() })
 	countClusters(res.Findings)
+	for _, f := range res.Findings {
+		if f.Observed != "" {
+			if res.Observed == nil {
+				res.Observed = map[string]string{}
+			}
+			res.Observed[f.ID] = f.Observed
+		}
+	}
 	res.Base.Dropped = slices.Sorted(maps.Keys(dropped[0]))
 	res.Head.Dropped = slices.Sorted(maps.Keys(dropped[1]))
 }

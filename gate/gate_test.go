@@ -242,13 +242,13 @@ func TestStatuses(t *testing.T) {
 				return right(c)
 			}
 			return wrong(c)
-		}), want{gate.Pass, gate.CaseFinding, []string{"nondeterminism new own 0 of 3"}, gate.Right, gate.Wrong}},
+		}), want{gate.Pass, gate.CaseFinding, []string{"nondeterminism new own"}, gate.Right, gate.Flaky}},
 		{"base wrong in fresh processes, too", copyS32, by(func(c call) worker.Outcome {
 			if c.fresh {
 				return wrong(c)
 			}
 			return right(c)
-		}, wrong), want{gate.Pass, gate.CaseFinding, []string{"nondeterminism pre-existing own 3 of 3"}, gate.Right, gate.Wrong}},
+		}, wrong), want{gate.Pass, gate.CaseFinding, []string{"nondeterminism pre-existing own 3 of 3"}, gate.Flaky, gate.Wrong}},
 		{"head wrong in one execution of three", copyS32, by(right, func(c call) worker.Outcome {
 			out := right(c)
 			bad := wrong(c)

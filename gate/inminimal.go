@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/passgate/passgate/fuzz"
 	"github.com/passgate/passgate/hlo/eval"
@@ -51,6 +52,9 @@ func (f *Finding) AsMinimal() *Finding {
 	}
 	out := *f
 	out.Stream = fuzz.OwnStream
+	if f.Class != Crash && f.Class != Hang {
+		out.Observed = "" // values of the case
+	}
 	out.Base, out.Head, out.Output, out.Elements, out.Wrong, out.First = m.Base, m.Head, m.Output, m.Elements, m.Wrong, m.First
 	out.Unstable, out.FailureRate, out.Detail, out.Culprits = m.Unstable, m.FailureRate, m.Detail, nil
 	out.Pass, out.EnabledBy, out.Level, out.Instruction, out.Location, out.Step = m.Pass, m.EnabledBy, m.Level, m.Instruction, m.Location, m.Step
@@ -135,7 +139,17 @@ func (m *caseRun) measure(ctx context.Context, f *observedFinding) *observedFind
 	if g == nil {
 		return nil
 	}
-	if g.Class == Nondeterminism || g.Unstable || g.Base == Flaky || g.Head == Flaky {
+	if f.ofValues() {
+		again := m.freshly(ctx, f.Flags, m.asked)
+		for i := range again {
+			if again[i][0].ran() {
+				d := diverge(Leaves(a.reference(f.Flags)), slices.Concat(sides[i].runs, again[i][0].runs))
+				f.minimalAstray[i] = len(d.astray) > 0
+				g.Unstable = g.Unstable || f.minimalAstray[i]
+			}
+		}
+	}
+	if m.thorough && (g.Class == Nondeterminism || g.Unstable || g.Base == Flaky || g.Head == Flaky) {
 		g.FailureRate = m.measureRate(ctx, g)
 	}
 	if !f.behind {

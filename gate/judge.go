@@ -38,6 +38,7 @@ type answer struct {
 	unstable             bool   // executions of one side differed
 	repeated             bool   // the same results under the other flags: nothing is counted twice
 	wantDisputed, detail string // want is outside the reference's legal set, where
+	plain                string // detail without the words of what broke
 }
 
 // observation is what is wrong in one leaf of the result, by class and status.
@@ -73,7 +74,7 @@ func judge(q question) answer {
 	a := answer{flags: q.flags, samples: map[sampleKey]*sample{}}
 	a.base, a.head = q.base.behaviour, q.head.behaviour
 	a.unstable = q.base.unstable() || q.head.unstable()
-	a.detail = joinDetails(q.base, q.head)
+	a.detail, a.plain = joinDetails(q.base, q.head), joinDetails(q.base.plain(), q.head.plain())
 	var leaves []*eval.Array
 	if q.reference != nil {
 		leaves = Leaves(q.reference)
@@ -468,7 +469,7 @@ func shown(t hlo.PrimitiveType, runs []*eval.Array, i, which int, s side) string
 	case len(runs) == 0:
 		return s.detail
 	case varies(t, runs, i):
-		return "varies between executions"
+		return variesText
 	}
 	return eval.ScalarString(t, runs[which].At(i))
 }

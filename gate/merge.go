@@ -249,6 +249,7 @@ func (s shard) ownFindings() []Finding {
 	}
 	for i := range found {
 		f := &found[i]
+		f.Observed = cmp.Or(f.Observed, s.Observed[f.ID])
 		f.Duplicates -= max(0, size[f.Cluster]-1) // the first of a cluster counts the others
 		size[f.Cluster] = 0
 		f.KnownIssue, f.Override = "", ""

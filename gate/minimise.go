@@ -166,7 +166,7 @@ func (k *caseRun) stillFails(f *observedFinding, limit int64) triage.Fails {
 			one = sides[0]
 		}
 		q.base, q.head = one, one
-		if !shows(f.Class, judge(q).head) || f.Class == Crash && crashSite(one.detail) != site {
+		if !shows(f.Class, judge(q).head) || f.Class == Crash && f.Pass != nil && f.Pass.Name != codeGeneration && crashSite(one.detail) != site {
 			return false
 		}
 		if first.ID != second.ID {

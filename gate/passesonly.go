@@ -336,6 +336,7 @@ func (r *run) workPasses(ctx context.Context, c *fuzz.Case) caseReport {
 			k.measureStream(ctx, &found[i])
 		}
 		k.measureMinimal(ctx, &found[i])
+		found[i].leaveChance()
 	}
 	for i, b := range []*builds.Build{r.cfg.Base, r.cfg.Head} { // compile-only builds go on behind the passes
 		if t := both[i].trail; t != nil && b.Kind == builds.CompileOnly {

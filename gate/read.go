@@ -48,6 +48,10 @@ func ReadResult(in io.Reader, each func(*CaseResult) error) (*Result, error) {
 	case err == nil && d.to.Schema != Schema:
 		return nil, &ResultError{0, false, fmt.Sprintf("schema is %q, want %q", d.to.Schema, Schema)}
 	case err == nil:
+		for i := range d.to.Findings {
+			f := &d.to.Findings[i]
+			f.Observed = d.to.Observed[f.ID]
+		}
 		return d.to, nil
 	case !errors.As(err, &bad):
 		return nil, err // each's

@@ -19,8 +19,8 @@ const (
 	Inconclusive Verdict = "inconclusive"
 )
 
-// Result is what a run found. Everything but Timing is the same for the same
-// builds, cases and seed, whatever the machine, the number of workers, or the
+// Result is what a run found. Everything but Observed and Timing is the same for
+// the same builds, cases and seed, whatever the machine, the number of workers, or the
 // time of day.
 type Result struct {
 	Schema  string   `json:"schema"`
@@ -60,8 +60,12 @@ type Result struct {
 	// Policy is what the policy file did; nil without one.
 	Policy *PolicyResult `json:"policy,omitempty"`
 	// Part is what Merge needs of a shard's result; nil in others.
-	Part   *Part  `json:"part,omitempty"`
-	Timing Timing `json:"timing"`
+	Part *Part `json:"part,omitempty"`
+	// Observed and Timing are what differs between equal runs. Observed is, by the
+	// finding's id, what this run saw of findings that show themselves otherwise in
+	// every execution.
+	Observed map[string]string `json:"observed,omitempty"`
+	Timing   Timing            `json:"timing"`
 	// Dir is the directory that holds the run's reports, as its user wrote it; ""
 	// while there is none.
 	Dir string `json:"-"`
@@ -291,7 +295,8 @@ type Finding struct {
 	// Confirmed is "K of N": fresh processes in which it showed again; "" if it
 	// was not tried.
 	Confirmed string `json:"confirmed,omitempty"`
-	// Unstable says that executions on the same inputs gave different values.
+	// Unstable says that executions on the same inputs give different values: no
+	// element is named then, and none are counted.
 	Unstable bool `json:"unstable,omitempty"`
 	// Nature says what kind of fault in memory it is: one of package memory's
 	// kinds, worker's, or Unwritten; "" for others.
@@ -301,10 +306,21 @@ type Finding struct {
 	KnownIssue string `json:"known_issue,omitempty"`
 	Override   string `json:"override,omitempty"`
 	Detail     string `json:"detail"`
+	// Observed is what this run saw beside what every run sees; in result.json it
+	// stands under Result.Observed.
+	Observed string `json:"-"`
 	// CaseFile is the case with the inputs that show the finding, MinimalFile
 	// the smallest such case known; nil in a result that was read from JSON.
 	CaseFile    []byte `json:"-"`
 	MinimalFile []byte `json:"-"`
+}
+
+// Said is Detail and what was observed in this run.
+func (f *Finding) Said() string {
+	if f.Observed == "" {
+		return f.Detail
+	}
+	return appendDetail(f.Detail, "seen in this run: "+f.Observed)
 }
 
 // Rewrite is an expression before and after a pass step, without names, sizes

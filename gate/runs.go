@@ -101,7 +101,7 @@ func (s side) objections() []objection {
 		}
 	}
 	if s.died != "" {
-		out = append(out, objection{Crash, "dies only under examination", "the process dies only with guarded arguments or in concurrent executions: " + s.died})
+		out = append(out, objection{Crash, "dies only under examination", s.died})
 	}
 	return out
 }
@@ -129,7 +129,7 @@ func (s side) differs() string {
 // what the guards, the arguments and the aliases say, and results that are legal
 // but not the same in every execution.
 // Values that are wrong in some executions only are findings already (found):
-// those learn the circumstances.
+// those learn the circumstances (Observed).
 func (k *caseRun) corruption(ctx context.Context, answers []answer, found []observedFinding) []observedFinding {
 	if k.c.Module == nil {
 		return nil
@@ -147,11 +147,8 @@ func (k *caseRun) corruption(ctx context.Context, answers []answer, found []obse
 		}
 		unstable = true
 		for _, sides := range k.strict {
-			if text := sides[q.index].differs(); text != "" && !strings.Contains(f.Detail, text) {
-				if f.Detail == "" {
-					f.Detail = f.extent()
-				}
-				f.Detail = appendDetail(f.Detail, text)
+			if text := sides[q.index].differs(); text != "" && !strings.Contains(f.Observed, text) {
+				f.Observed = joinNonEmpty(f.Observed, text)
 			}
 		}
 	}
@@ -220,6 +217,7 @@ func (k *caseRun) object(class Class, a *asked, judged answer, sides [2][]object
 		Base:  judged.base, Head: judged.head, Detail: culprit.text,
 	}}
 	if class == Nondeterminism {
+		f.Detail, f.Observed = "executions on the same inputs give different legal results", culprit.text
 		f.Witnesses, f.Level, f.Pass = []string{WitnessExecution}, "", nil
 		f.First.Legal = "the same bits in every execution"
 		f.Unstable = true
@@ -229,6 +227,7 @@ func (k *caseRun) object(class Class, a *asked, judged answer, sides [2][]object
 	}
 	if class == Crash {
 		f.Level = LevelAbort
+		f.Detail, f.Observed = "the process dies only with guarded arguments or in concurrent executions", culprit.text
 	}
 	f.Status, f.raw = status, raw
 	f.seen = observation{class: class, status: status, stream: a.Name, flags: ComparisonFlags}
@@ -290,11 +289,13 @@ func (k *caseRun) confirmMemory(ctx context.Context, f *observedFinding, a *aske
 			}
 		}
 	}
-	f.Confirmed = fmt.Sprintf("%d of %d", bad[1], confirmations)
+	if f.Confirmed = fmt.Sprintf("%d of %d", bad[1], confirmations); f.Class == Nondeterminism {
+		f.Observed, f.Confirmed = joinNonEmpty(f.Observed, "in "+f.Confirmed+" fresh processes"), ""
+	}
 	switch {
 	case bad[0] > 0:
 		f.Status = PreExisting
-		f.Detail = appendDetail(f.Detail, fmt.Sprintf("base shows it as well, in %d of %d fresh processes", bad[0], confirmations))
+		f.Detail = appendDetail(f.Detail, "base shows it as well")
 	case f.Class == Nondeterminism:
 		f.Detail = appendDetail(f.Detail, "not blocking: every result is legal")
 	case bad[1] < confirmations:

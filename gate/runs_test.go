@@ -62,8 +62,8 @@ func TestFaultsInMemoryBecomeFindings(t *testing.T) {
 		{kind: "change", c: plain, class: BufferCorruption, nature: "input changed", both: true},
 		{kind: "overwrite", c: plain, class: BufferCorruption, nature: "input overwritten", detail: "the program writes to argument 0, which is not donated", blocks: true, confirmedByFresh: "3 of 3"},
 		{kind: "overrun on a thread", c: plain, class: BufferCorruption, nature: "memory beside an argument touched", detail: "1 bytes behind the end of argument 0", blocks: true, confirmedByFresh: "3 of 3"},
-		{kind: "race", c: plain, class: Nondeterminism, nature: "executions differ", detail: "2 different results: in concurrent executions; not blocking: every result is legal", confirmedByFresh: "3 of 3"},
-		{kind: "place", c: aliased, class: Nondeterminism, nature: "executions differ", detail: "2 different results: with guarded arguments", confirmedByFresh: "3 of 3"},
+		{kind: "race", c: plain, class: Nondeterminism, nature: "executions differ", detail: "not blocking: every result is legal; seen in this run: 2 different results: in concurrent executions, in 3 of 3 fresh processes"},
+		{kind: "place", c: aliased, class: Nondeterminism, nature: "executions differ", detail: "2 different results: with guarded arguments"},
 		{c: plain}, {c: aliased},
 	} {
 		name := c.kind
@@ -93,8 +93,8 @@ func TestFaultsInMemoryBecomeFindings(t *testing.T) {
 			if c.both {
 				status = PreExisting
 			}
-			if f.Class != c.class || f.Status != status || f.Blocking != c.blocks || f.Nature != c.nature || !strings.Contains(f.Detail, c.detail) || f.Confirmed != c.confirmedByFresh {
-				t.Errorf("%s %s %t %q %q %s", f.Class, f.Status, f.Blocking, f.Nature, f.Detail, f.Confirmed)
+			if f.Class != c.class || f.Status != status || f.Blocking != c.blocks || f.Nature != c.nature || !strings.Contains(f.Said(), c.detail) || f.Confirmed != c.confirmedByFresh {
+				t.Errorf("%s %s %t %q %q %s", f.Class, f.Status, f.Blocking, f.Nature, f.Said(), f.Confirmed)
 			}
 			if (res.Verdict == Blocked) != c.blocks {
 				t.Errorf("verdict %s", res.Verdict)
@@ -130,7 +130,7 @@ func TestResultsAndThePast(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(res.Findings) != 1 || res.Findings[0].Class != Nondeterminism || res.Findings[0].Status != PreExisting || !strings.Contains(res.Findings[0].Detail, "other results after other programs") {
+	if len(res.Findings) != 1 || res.Findings[0].Class != Nondeterminism || res.Findings[0].Status != PreExisting || !strings.Contains(res.Findings[0].Said(), "other results after other programs") {
 		t.Errorf("findings %+v", res.Findings)
 	}
 }

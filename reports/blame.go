@@ -279,7 +279,7 @@ func caseWord(f *gate.Finding) string {
 // extent is how much is wrong in the program that is shown.
 func extent(m *gate.Finding) string {
 	if m.Elements == 0 || m.Output == "" {
-		return m.Detail
+		return m.Said()
 	}
 	all := fmt.Sprintf("%d of %d elements of output %s outside the legal set", m.Wrong, m.Elements, m.Output)
 	switch {

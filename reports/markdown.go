@@ -553,8 +553,8 @@ func wrongWord(f *gate.Finding) string {
 }
 
 func firstWord(f *gate.Finding) string {
-	if f.First.Legal == "" {
-		return f.Detail
+	if f.First.Legal == "" || f.Unstable && f.Elements == 0 {
+		return f.Said()
 	}
 	return fmt.Sprintf("output %s at %v: base %s, head %s, legal %s", f.Output, f.First.At, f.First.Base, f.First.Head, f.First.Legal)
 }
@@ -568,8 +568,11 @@ func findingMarkdown(f *gate.Finding, also []string, limit int) string {
 	fmt.Fprintf(&b, "\n#### %s%s in case %s (%s)\n\n", f.Class, byWord(f), short(caseWord(f), 100), short(statusWord(f), 120))
 	if m.First.Legal != "" {
 		at := fmt.Sprintf("output %s at %v", short(m.Output, 40), m.First.At)
-		if m.Output == "" {
+		switch {
+		case m.Output == "":
 			at = "build"
+		case len(m.First.At) == 0 && m.Elements == 0:
+			at = "output " + short(m.Output, 40)
 		}
 		fmt.Fprintf(&b, "| %s | value |\n|---|---|\n| base | %s |\n| head | %s |\n| legal | %s |\n\n", at, short(m.First.Base, 120), short(m.First.Head, 120), short(m.First.Legal, 200))
 	}

@@ -89,10 +89,14 @@ func specFrom(dir, spec string) string {
 
 // seenWord says what the builds gave.
 func seenWord(r *gate.Result, f *gate.Finding) string {
-	if r.Base.Spec == r.Head.Spec {
-		return fmt.Sprintf("Seen: %s.", short(f.First.Head, 300))
+	in := ""
+	if f.Observed != "" {
+		in = fmt.Sprintf(" In this run: %s.", short(f.Observed, 300))
 	}
-	return fmt.Sprintf("Seen: base %s, head %s.", short(f.First.Base, 300), short(f.First.Head, 300))
+	if r.Base.Spec == r.Head.Spec {
+		return fmt.Sprintf("Seen: %s.%s", short(f.First.Head, 300), in)
+	}
+	return fmt.Sprintf("Seen: base %s, head %s.%s", short(f.First.Base, 300), short(f.First.Head, 300), in)
 }
 
 // changedLines are the lines of two modules that the other does not have, those

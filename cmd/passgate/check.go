@@ -208,7 +208,7 @@ func (a *app) printResult(w io.Writer, r *gate.Result, out string) {
 			if f.Flags == gate.DefaultFlags {
 				inputs += ", default flags"
 			}
-			wrong, first := "", f.Detail
+			wrong, first := "", f.Said()
 			if f.Elements > 0 {
 				wrong = fmt.Sprintf("%d/%d", f.Wrong, f.Elements)
 				first = fmt.Sprintf("%s%v base %s, head %s, legal %s", f.Output, f.First.At, f.First.Base, f.First.Head, f.First.Legal)

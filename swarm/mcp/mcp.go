@@ -59,7 +59,7 @@ func judgement(f *gate.Finding, why string) Judgement {
 	if f == nil {
 		return Judgement{Outcome: "right", Detail: why}
 	}
-	out := Judgement{Outcome: "finding", Detail: f.Detail, ID: f.ID, Class: string(f.Class), Status: string(f.Status), Level: string(f.Level), Instruction: f.Instruction, Instructions: f.Instructions,
+	out := Judgement{Outcome: "finding", Detail: f.Said(), ID: f.ID, Class: string(f.Class), Status: string(f.Status), Level: string(f.Level), Instruction: f.Instruction, Instructions: f.Instructions,
 		Case: operation.Shorten(string(f.MinimalFile), 32<<10)}
 	if f.Pass != nil {
 		out.Pass = f.Pass.String()

@@ -342,7 +342,7 @@ func Find(m *hlo.Module, instruction string) string {
 // Describe says what a finding is, for an agent. Long literals are cut.
 func Describe(f *gate.Finding) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "finding %s: %s, %s, case %s\n%s\n", f.ID, f.Class, f.Status, f.Case, f.Detail)
+	fmt.Fprintf(&b, "finding %s: %s, %s, case %s\n%s\n", f.ID, f.Class, f.Status, f.Case, f.Said())
 	if f.First.Legal != "" {
 		fmt.Fprintf(&b, "first wrong element: output %s%v: base %s, head %s, legal %s\n", f.Output, f.First.At, f.First.Base, f.First.Head, f.First.Legal)
 	}

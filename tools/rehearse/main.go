@@ -370,7 +370,7 @@ func (r *rehearsal) compare(out string) string {
 	return "DIFFERENT " + strings.Join(differ, ", ")
 }
 
-// body is a report without its times.
+// body is a report without its times and what differs between equal runs.
 func body(path string) (map[string]any, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -379,8 +379,12 @@ func body(path string) (map[string]any, error) {
 	var out map[string]any
 	err = json.Unmarshal(data, &out)
 	delete(out, "timing")
+	delete(out, "observed")
 	return out, err
 }
+
+// inThisRun is what the README of a finding takes from Result.Observed.
+var inThisRun = regexp.MustCompile(`(In|seen in) this run: .*`)
 
 func files(dir string) (map[string]string, error) {
 	out := map[string]string{}
@@ -390,7 +394,7 @@ func files(dir string) (map[string]string, error) {
 		}
 		data, err := os.ReadFile(path)
 		rel, err2 := filepath.Rel(dir, path)
-		out[rel] = string(data)
+		out[rel] = inThisRun.ReplaceAllString(string(data), "")
 		return cmp.Or(err, err2)
 	})
 	if errors.Is(err, fs.ErrNotExist) {
