@@ -181,13 +181,13 @@ func (c *findingsListCmd) Run(a *app) error {
 		return nil
 	}
 	t := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "FINDING\tCLASS\tSTATUS\tPASS\tFIRST SEEN\tLAST SEEN\tRUNS\tCASES\tFIXED IN")
+	fmt.Fprintln(t, "FINDING\tCLASS\tSTATUS\tSTATE\tPASS\tFIRST SEEN\tLAST SEEN\tRUNS\tCASES\tFIXED IN")
 	for _, f := range all {
 		fixed := ""
 		if f.FixedIn != nil {
 			fixed = f.FixedIn.Spec
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\n", f.ID, f.Class, f.Status, reports.Neutral(f.Pass, 60), f.FirstSeen.Format(time.DateOnly), f.LastSeen.Format(time.DateOnly), f.Runs, f.Cases, reports.Neutral(fixed, 80))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\n", f.ID, f.Class, f.Status, f.State, reports.Neutral(f.Pass, 60), f.FirstSeen.Format(time.DateOnly), f.LastSeen.Format(time.DateOnly), f.Runs, f.Cases, reports.Neutral(fixed, 80))
 	}
 	return t.Flush()
 }

@@ -27,9 +27,9 @@ const (
 var States = []State{NewState, Triaged, Reported, FixedState, Reopened}
 
 // SetState is a person's decision about a finding, named as for Get: ErrUnknown
-// if there is none.
+// if there is none. An empty note leaves the one that is there.
 func (s *Store) SetState(ctx context.Context, id string, state State, note string) error {
-	done, err := s.db.ExecContext(ctx, `UPDATE finding SET state = ?2, note = ?3 `+named, id, state, note)
+	done, err := s.db.ExecContext(ctx, `UPDATE finding SET state = ?2, note = iif(?3 = '', note, ?3) `+named, id, state, note)
 	if err != nil {
 		return err
 	}

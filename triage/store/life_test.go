@@ -51,6 +51,9 @@ func TestStates(t *testing.T) {
 	want("a passing head", FixedState)
 	sight("new", []Build{good}, nil, nil)
 	want("the build that fixed it", Reopened)
+	if err := s.SetState(t.Context(), "f", Reopened, ""); err != nil { // leaves the note
+		t.Fatal(err)
+	}
 	if f, err := s.Get(t.Context(), "f"); err != nil || f.Note != "#12" {
 		t.Errorf("note %q, %v", f.Note, err)
 	}
