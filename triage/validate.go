@@ -109,7 +109,8 @@ type SetTally struct {
 	Elements, Undecided int64
 	Guilty              bool
 	// Err is why the set was given up, nil if it was not: a state that ran
-	// into the step limit is not followed by others.
+	// into the step limit is not followed by others, nor is one that was dear and
+	// of which no element is decided.
 	Err error
 }
 
@@ -166,6 +167,7 @@ func (e *Evaluations) keep(s Sum, v []evaluation, fresh bool) {
 type evaluation struct {
 	value *eval.Value
 	err   error
+	steps int64 // that it took
 }
 
 // Validate evaluates every state of the trail on the input sets and compares
@@ -241,12 +243,15 @@ func (t *Trail) ValidateKnown(ctx context.Context, inputs [][]*eval.Value, o eva
 			default:
 				evaluated = true
 				v.compare(&step, set, before[set].value, after[set].value, original[set].value)
+				if after[set].steps > dearSteps && silent(after[set].value) {
+					v.Sets[set].Err = errSilent
+				}
 			}
 		}
 		switch {
 		case !evaluated && step.Standing != Guilty:
 			if trouble == nil {
-				trouble = cmp.Or(given, eval.ErrStepLimit) // in every set, at an earlier step
+				trouble = cmp.Or(given, v.Sets[0].Err) // in every set, at an earlier step
 			}
 			step.Standing, step.Detail = Unknown, trouble.Error()
 		case step.Standing == Guilty && gap != "":
@@ -428,6 +433,7 @@ func (v *Validation) evaluate(ctx context.Context, m *hlo.Module, inputs [][]*ev
 			}
 			e := eval.NewEvaluator(ctx, limited)
 			out[i].value, out[i].err = e.RunComputation(m.Entry, args)
+			out[i].steps = e.Steps()
 			*room = max(0, *room-e.Steps())
 			steps += e.Steps()
 		}
@@ -436,6 +442,24 @@ func (v *Validation) evaluate(ctx context.Context, m *hlo.Module, inputs [][]*ev
 		known.memory = eval.NewMemory(keptElements / 2)
 	}
 	return out
+}
+
+// errSilent is why a set is given up of which no element is decided: the lowering
+// that made that is not undone, and nothing can be compared with it.
+var errSilent = errors.New("no element of the results is decided")
+
+// silent reports whether a value has elements and none of them is decided.
+func silent(v *eval.Value) bool {
+	some := false
+	for _, a := range leaves(v) {
+		for i := range a.Len() {
+			some = true
+			if a.Meets(a, i) != eval.Undecided {
+				return false
+			}
+		}
+	}
+	return some
 }
 
 var errShapes = errors.New("the results have different shapes")
