@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -489,13 +490,7 @@ func (j *regionJudge) settle(p *pairing, whole map[*hlo.Instruction]bool) *regio
 				r.tainted = began != nil
 				bad, tally, why := j.compare(&r)
 				if len(bad) > 0 {
-					if open := r.dependent(); len(open) > 0 {
-						wider := j.region(p, c, vs, open)
-						wider.tainted = r.tainted
-						if b, t, w := j.compare(&wider); w == "" {
-							bad, tally = b, t
-						}
-					}
+					bad, tally = j.opened(p, c, vs, &r, bad, tally)
 				}
 				for k, o := range c.outputs {
 					t := regionTally{why: why}
@@ -732,6 +727,36 @@ func (j *regionJudge) region(p *pairing, c component, values map[*hlo.Instructio
 	}
 	r.Before, r.After = pb.module(cuts), pa.module(cuts)
 	return r
+}
+
+// opened judges a region whose results differ once more, without the cuts that
+// are computed from others of its cuts. Where an integer or a truth value still
+// differs, it goes on as long as the region ends at others of the kind and
+// no more is undecided than before: no bound says how far a comparison is from
+// turning over. For floats one time is enough, and bounds grow with the region.
+func (j *regionJudge) opened(p *pairing, c component, values map[*hlo.Instruction]*eval.Value, r *Region, bad []*regionFault, tally []Step) ([]*regionFault, []Step) {
+	undecided := func(t []Step) (n int64) {
+		for _, s := range t {
+			n += s.Undecided
+		}
+		return n
+	}
+	float := func(f *regionFault) bool { return f.where.Type.IsFloat() || f.where.Type.IsComplex() }
+	open := map[*hlo.Instruction]bool{}
+	for n, more := 0, r.dependent(); len(more) > 0 && len(bad) > 0 && n < widenings; n++ {
+		if n > 0 && slices.ContainsFunc(bad, float) {
+			break
+		}
+		maps.Copy(open, more)
+		wider := j.region(p, c, values, open)
+		wider.tainted = r.tainted
+		b, t, why := j.compare(&wider)
+		if why != "" || n > 0 && undecided(t) > undecided(tally) {
+			break
+		}
+		bad, tally, more = b, t, wider.dependent()
+	}
+	return bad, tally
 }
 
 // piece is a program being built from parts of another.
