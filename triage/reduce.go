@@ -76,7 +76,7 @@ func CallsLibrary(m *hlo.Module) bool {
 
 // newReducer reduces p, once; its context ends when the probes are spent.
 func newReducer(ctx context.Context, p Program, fails Fails, probes int) *reducer {
-	r := &reducer{best: p, seen: map[string]bool{}}
+	r := &reducer{best: p, seen: map[string]bool{}, combines: combines(p.Module)}
 	r.ctx, r.cancel = context.WithCancel(ctx)
 	r.seen[keyOf(p)] = true // a change that changes nothing is none
 	r.fails = func(ctx context.Context, p Program) bool {
@@ -97,6 +97,9 @@ type reducer struct {
 	seen   map[string]bool // programs already tried
 	done   int             // accepted changes
 	probes int             // calls of fails
+	// combines says that smaller programs go on combining the elements of reductions:
+	// the program to start from does.
+	combines bool
 	// rewrite is what the fault does to a program (Plainest).
 	rewrite func(context.Context, Program) (Rewrite, bool)
 }
@@ -108,7 +111,7 @@ func (r *reducer) try(p Program) bool {
 		return false
 	}
 	p = tidy(p)
-	if hlo.Verify(p.Module) != nil {
+	if hlo.Verify(p.Module) != nil || r.combines && !combines(p.Module) {
 		return false
 	}
 	key := keyOf(p)
@@ -121,6 +124,28 @@ func (r *reducer) try(p Program) bool {
 	}
 	r.best = p
 	r.done++
+	return true
+}
+
+// combines reports whether each reduction of a module combines elements: a body that
+// gives back one of two elements, or a constant, has a result that hangs on the order,
+// which no reduction promises.
+func combines(m *hlo.Module) bool {
+	for _, c := range m.Computations {
+		for _, in := range c.Instructions {
+			body := 0
+			switch in.Op {
+			case hlo.OpReduce, hlo.OpReduceWindow, hlo.OpAllReduce, hlo.OpReduceScatter:
+			case hlo.OpSelectAndScatter:
+				body = 1
+			default:
+				continue
+			}
+			if root := in.Called[body].Root.Op; root == hlo.OpParameter || root == hlo.OpConstant {
+				return false
+			}
+		}
+	}
 	return true
 }
 

@@ -106,7 +106,7 @@ func power(x float64) float64 { return x * x * x * x }
 // target fire, and of the last.
 const (
 	reliable = 0.75 // rate of firing
-	plain    = 20
+	plain    = 40
 	untried  = 4
 	turns    = 8
 	doubtful = 12

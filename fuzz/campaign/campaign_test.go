@@ -65,12 +65,13 @@ func TestSameSeedSameCampaign(t *testing.T) {
 }
 
 // TestTurnsToWhatFires: a maker that nobody announced for the pass, but that
-// always makes it fire, must win over one that was announced and seldom does.
+// always makes it fire, must win over one that was announced and seldom does, and
+// over mutations, none of which fires here.
 func TestTurnsToWhatFires(t *testing.T) {
 	c, _ := run(3, 2000)
 	made, fired := c.Aim(0)
-	if made < 1200 || float64(fired) < 0.9*float64(made) {
-		t.Errorf("%d of %d programs made for the pass make it fire; want nine in ten of at least 1200", fired, made)
+	if made < 1200 || float64(fired) < 0.85*float64(made) {
+		t.Errorf("%d of %d programs made for the pass make it fire; want 85 in 100 of at least 1200", fired, made)
 	}
 	if made, fired := c.Aim(1); made == 0 || fired == 0 {
 		t.Errorf("the light pass got %d programs, %d fire", made, fired)

@@ -8,8 +8,10 @@
 // build and make them smaller, and prints which findings of the search are like
 // those of a case: of one cluster (the same class, guilty pass and rewrite, see
 // triage.Key), or where the same pass wrongly rewrites the same thing, in however
-// many dimensions, whatever the rest of the pass made of it. The search runs first, so nothing of the cases
-// reaches it. Findings that no case explains are counted.
+// many dimensions, whatever the rest of the pass made of it; of faults behind the
+// passes, those whose smallest programs hold the same operations. The search runs
+// first, so nothing of the cases reaches it. Findings that no case explains are
+// counted.
 package main
 
 import (
@@ -30,6 +32,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/passgate/passgate/hlo"
 )
 
 // targets are the passes that the public faults of the handed cases are blamed
@@ -67,6 +71,7 @@ type finding struct {
 	Pass         *struct {
 		Name string `json:"name"`
 	} `json:"pass"`
+	Minimal string `json:"minimal"`
 	Rewrite *struct {
 		Before string `json:"before"`
 	} `json:"rewrite"`
@@ -74,7 +79,32 @@ type finding struct {
 
 // like reports whether two findings have one cause, as far as their reports tell.
 func (f *finding) like(k *finding) bool {
-	return f.Cluster == k.Cluster || f.Class == k.Class && f.Rewrite != nil && k.Rewrite != nil && f.Pass.Name == k.Pass.Name && oneIndex(f.Rewrite.Before) == oneIndex(k.Rewrite.Before)
+	switch {
+	case f.Cluster == k.Cluster:
+		return true
+	case f.Class != k.Class || f.Pass == nil || k.Pass == nil || f.Pass.Name != k.Pass.Name:
+		return false
+	case f.Rewrite != nil && k.Rewrite != nil:
+		return oneIndex(f.Rewrite.Before) == oneIndex(k.Rewrite.Before)
+	}
+	return f.Pass.Name == "code generation" && f.Class != "crash" && operations(f.Minimal) != "" && operations(f.Minimal) == operations(k.Minimal)
+}
+
+// operations are those of a program, with the types of their results, in
+// alphabetical order; "" for what is no program.
+func operations(text string) string {
+	m, err := hlo.Parse("minimal.hlo", []byte(text))
+	if err != nil {
+		return ""
+	}
+	var out []string
+	for _, c := range m.Computations {
+		for _, in := range c.Instructions {
+			out = append(out, in.Op.String()+" "+in.Shape.Type.String())
+		}
+	}
+	slices.Sort(out)
+	return strings.Join(out, ", ")
 }
 
 var indices = regexp.MustCompile(`(; #\d+ \w+)+`)
