@@ -465,6 +465,7 @@ const (
 	SpecialStream = "special"
 	EdgeStream    = "edges"   // of EdgeStreams, with a number
 	CrossedStream = "crossed" // likewise
+	UniformStream = "uniform" // likewise
 )
 
 // Streams are the case's own inputs, if it has any, and the three generated
@@ -509,8 +510,10 @@ const maxCrossedStreams = 4
 // where the special stream, which draws them, holds but a few: as many streams
 // as the smallest parameter takes, named edges-1 and so on. Where two or more
 // arrays of floats come together, further streams, crossed-1 and so on, give
-// them pairs of special values: 0*inf needs both operands. They cost an
-// evaluation each, and are meant for where nothing is executed.
+// them pairs of special values: 0*inf needs both operands. In uniform-1 and
+// uniform-2 all elements are equal, -2 and 3: comparisons are ties, and a
+// reduction by and, or, multiply, minimum or maximum, which many numbers drive to
+// where it forgets them, shows what it began with. They cost an evaluation each, and are meant for where nothing is executed.
 func (c *Case) EdgeStreams(seed uint64) []Stream {
 	params := c.Params()
 	if len(params) == 0 || !generable(params) {
@@ -552,7 +555,24 @@ func (c *Case) EdgeStreams(seed uint64) []Stream {
 		const pairs = crossedValues * crossedValues
 		add(CrossedStream, min((pairs+smallest-1)/smallest, maxCrossedStreams), 0)
 	}
+	add(UniformStream, 2, 0)
 	return out
+}
+
+// uniform is the value of all elements of an array: for indices and sizes 1,
+// otherwise -2 or 3, or what the type has in their place.
+func uniform(t hlo.PrimitiveType, low, index bool) string {
+	switch {
+	case t == hlo.Pred:
+		return strconv.FormatBool(!low)
+	case index || t.IsInteger() && t.Bits() < 3:
+		return strconv.Itoa(int(t.Canonical(1)))
+	case !low:
+		return "3"
+	case t.IsUnsigned():
+		return strconv.FormatUint(math.MaxUint64>>(64-t.Bits())-1, 10)
+	}
+	return "-2"
 }
 
 func generable(params []*hlo.Shape) bool {
@@ -590,7 +610,10 @@ func generateFor(name, kind string, seed uint64, param int, shape *hlo.Shape, ro
 		if kind == CrossedStream { // the same elements of all arrays are crossed
 			g.Seed = seed*uint64(max(s.Elems(), 1))*crossedArrays + uint64(param+leaf)%crossedArrays
 		}
-		if s.Type.IsInteger() {
+		if kind == UniformStream {
+			r := roles[leafKey{param, leaf}]
+			g.Kind, g.Value, g.Seed = "const", uniform(s.Type, seed == 0, r.index+r.count > 0), 0
+		} else if s.Type.IsInteger() {
 			r := roles[leafKey{param, leaf}]
 			g.Index, g.Count = r.index, r.count
 			if r.count != 0 {

@@ -351,3 +351,52 @@ func TestCrossedStreams(t *testing.T) {
 		t.Errorf("%d crossed streams of a program with one array", n)
 	}
 }
+
+// In the uniform streams a reduction shows what it began with, whatever it does,
+// and the values can be written into a case and read again.
+func TestUniformStreams(t *testing.T) {
+	for typ := hlo.Pred; typ < 64; typ++ {
+		if !typ.IsArray() {
+			continue
+		}
+		c, err := fuzz.ReadModule("m.hlo", fmt.Appendf(nil, "HloModule m\nENTRY e {\n  ROOT x = %s[64] parameter(0)\n}\n", typ))
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := map[string]bool{}
+		for _, s := range c.EdgeStreams(7) {
+			if !strings.HasPrefix(s.Name, fuzz.UniformStream) {
+				continue
+			}
+			l := s.Inputs[0]
+			seen[s.Lines[0]] = true
+			for i := range l.Shape.Elems() {
+				if !typ.IsComplex() && l.Bits(i) != l.Bits(0) {
+					t.Fatalf("%s: elements differ", s.Lines[0])
+				}
+			}
+			again, err := fuzz.ReadCase("m.case", []byte("-- module.hlo --\n"+c.Module.String()+"-- inputs --\n"+s.Lines[0]+"\n"))
+			if err != nil || !slices.Equal(again.Inputs[0].Raw, l.Raw) {
+				t.Errorf("%s is not read as it was made: %v", s.Lines[0], err)
+			}
+		}
+		if want := 2; len(seen) != want && (typ.Bits() >= 3 || typ == hlo.Pred) {
+			t.Errorf("%s: %d uniform streams, want %d", typ, len(seen), want)
+		}
+	}
+	c, err := fuzz.ReadModule("m.hlo", []byte("HloModule m\nand {\n  a = s32[] parameter(0)\n  b = s32[] parameter(1)\n  ROOT r = s32[] and(a, b)\n}\nENTRY e {\n  x = s32[64] parameter(0)\n  i = s32[] constant(1)\n  ROOT r = s32[] reduce(x, i), dimensions={0}, to_apply=and\n}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := false
+	for _, s := range slices.Concat(c.Streams(7), c.EdgeStreams(7)) {
+		v := int64(-1)
+		for i := range s.Inputs[0].Shape.Elems() {
+			v &= s.Inputs[0].Int(i)
+		}
+		shown = shown || v&1 != v
+	}
+	if !shown {
+		t.Error("no stream shows that the reduction begins with 1 instead of -1")
+	}
+}
