@@ -466,6 +466,7 @@ const (
 	EdgeStream    = "edges"   // of EdgeStreams, with a number
 	CrossedStream = "crossed" // likewise
 	UniformStream = "uniform" // likewise
+	AgainStream   = "again"   // likewise
 )
 
 // Streams are the case's own inputs, if it has any, and the three generated
@@ -496,12 +497,15 @@ func (c *Case) Streams(seed uint64) []Stream {
 
 // maxEdgeElements bounds the programs with EdgeStreams: for larger ones the
 // special stream holds every special value already. maxEdgeWork bounds the
-// elements of all edge streams together: only a scalar next to arrays of more
+// elements of the streams of edges together: only a scalar next to arrays of more
 // than 900 elements does not get all values.
 const (
 	maxEdgeElements = 4096
 	maxEdgeWork     = 6 * maxEdgeElements
 )
+
+// maxAgainElements bounds the programs with again streams.
+const maxAgainElements = 512
 
 // maxCrossedStreams bounds the pairs that few elements get.
 const maxCrossedStreams = 4
@@ -513,7 +517,9 @@ const maxCrossedStreams = 4
 // them pairs of special values: 0*inf needs both operands. In uniform-1 and
 // uniform-2 all elements are equal, -2 and 3: comparisons are ties, and a
 // reduction by and, or, multiply, minimum or maximum, which many numbers drive to
-// where it forgets them, shows what it began with. They cost an evaluation each, and are meant for where nothing is executed.
+// where it forgets them, shows what it began with. Very small programs get the
+// lattice and the random numbers again, from other seeds, as again-1 to again-4:
+// a few elements say little by chance. They cost an evaluation each, and are meant for where nothing is executed.
 func (c *Case) EdgeStreams(seed uint64) []Stream {
 	params := c.Params()
 	if len(params) == 0 || !generable(params) {
@@ -556,6 +562,9 @@ func (c *Case) EdgeStreams(seed uint64) []Stream {
 		add(CrossedStream, min((pairs+smallest-1)/smallest, maxCrossedStreams), 0)
 	}
 	add(UniformStream, 2, 0)
+	if total <= maxAgainElements {
+		add(AgainStream, 4, seed)
+	}
 	return out
 }
 
@@ -609,6 +618,9 @@ func generateFor(name, kind string, seed uint64, param int, shape *hlo.Shape, ro
 		}
 		if kind == CrossedStream { // the same elements of all arrays are crossed
 			g.Seed = seed*uint64(max(s.Elems(), 1))*crossedArrays + uint64(param+leaf)%crossedArrays
+		}
+		if kind == AgainStream {
+			g.Kind = []string{LatticeStream, RandomStream}[seed%2]
 		}
 		if kind == UniformStream {
 			r := roles[leafKey{param, leaf}]

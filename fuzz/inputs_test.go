@@ -293,7 +293,7 @@ func TestEdgeStreamsHoldEverySpecialValue(t *testing.T) {
 			}
 		}
 	}
-	for _, tt := range []struct{ elements, most int }{{4095, 6}, {5000, 0}} {
+	for _, tt := range []struct{ elements, most int }{{4095, 8}, {5000, 0}} {
 		large, err := fuzz.ReadModule("m.hlo", fmt.Appendf(nil, "HloModule m\nENTRY e {\n  x = f32[%d] parameter(0)\n  v = s32[] parameter(1)\n  ROOT t = (f32[%d], s32[]) tuple(x, v)\n}\n", tt.elements, tt.elements))
 		if err != nil {
 			t.Fatal(err)
@@ -353,7 +353,8 @@ func TestCrossedStreams(t *testing.T) {
 }
 
 // In the uniform streams a reduction shows what it began with, whatever it does,
-// and the values can be written into a case and read again.
+// and the values can be written into a case and read again. Very small programs
+// get more numbers.
 func TestUniformStreams(t *testing.T) {
 	for typ := hlo.Pred; typ < 64; typ++ {
 		if !typ.IsArray() {
@@ -383,6 +384,21 @@ func TestUniformStreams(t *testing.T) {
 		if want := 2; len(seen) != want && (typ.Bits() >= 3 || typ == hlo.Pred) {
 			t.Errorf("%s: %d uniform streams, want %d", typ, len(seen), want)
 		}
+	}
+	again := func(n int) (streams []string) {
+		c, err := fuzz.ReadModule("m.hlo", fmt.Appendf(nil, "HloModule m\nENTRY e {\n  ROOT x = f32[%d] parameter(0)\n}\n", n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range c.EdgeStreams(7) {
+			if strings.HasPrefix(s.Name, fuzz.AgainStream) && !slices.Contains(streams, s.Lines[0]) {
+				streams = append(streams, s.Lines[0])
+			}
+		}
+		return streams
+	}
+	if small, large := again(512), again(513); len(small) != 4 || len(large) != 0 {
+		t.Errorf("again: %q of 512 elements, %q of 513; want 4 different ones and none", small, large)
 	}
 	c, err := fuzz.ReadModule("m.hlo", []byte("HloModule m\nand {\n  a = s32[] parameter(0)\n  b = s32[] parameter(1)\n  ROOT r = s32[] and(a, b)\n}\nENTRY e {\n  x = s32[64] parameter(0)\n  i = s32[] constant(1)\n  ROOT r = s32[] reduce(x, i), dimensions={0}, to_apply=and\n}\n"))
 	if err != nil {
