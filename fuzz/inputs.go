@@ -466,6 +466,7 @@ const (
 	EdgeStream    = "edges"   // of EdgeStreams, with a number
 	CrossedStream = "crossed" // likewise
 	UniformStream = "uniform" // likewise
+	AlongStream   = "along"   // likewise
 	AgainStream   = "again"   // likewise
 )
 
@@ -517,8 +518,10 @@ const maxCrossedStreams = 4
 // them pairs of special values: 0*inf needs both operands. In uniform-1 and
 // uniform-2 all elements are equal, -2 and 3: comparisons are ties, and a
 // reduction by and, or, multiply, minimum or maximum, which many numbers drive to
-// where it forgets them, shows what it began with. Very small programs get the
-// lattice and the random numbers again, from other seeds, as again-1 to again-4:
+// where it forgets them, shows what it began with. In along-1 and along-2 elements
+// differ along the first or the last dimension only, so that such a reduction over
+// another one gives different results. Very small programs get the lattice, the
+// random and the special numbers again, from other seeds, as again-1 to again-6:
 // a few elements say little by chance. They cost an evaluation each, and are meant for where nothing is executed.
 func (c *Case) EdgeStreams(seed uint64) []Stream {
 	params := c.Params()
@@ -526,11 +529,12 @@ func (c *Case) EdgeStreams(seed uint64) []Stream {
 		return nil
 	}
 	count, total := int64(0), int64(0)
-	floats, smallest := 0, int64(math.MaxInt64)
+	floats, rank, smallest := 0, 0, int64(math.MaxInt64)
 	for _, p := range params {
 		for _, leaf := range p.Leaves() {
 			n := leaf.Elems()
 			total += n
+			rank = max(rank, leaf.Rank())
 			if n > 0 {
 				count = max(count, (edges(leaf.Type)+n-1)/n)
 			}
@@ -562,8 +566,11 @@ func (c *Case) EdgeStreams(seed uint64) []Stream {
 		add(CrossedStream, min((pairs+smallest-1)/smallest, maxCrossedStreams), 0)
 	}
 	add(UniformStream, 2, 0)
+	if rank > 1 {
+		add(AlongStream, 2, 0)
+	}
 	if total <= maxAgainElements {
-		add(AgainStream, 4, seed)
+		add(AgainStream, 6, seed)
 	}
 	return out
 }
@@ -582,6 +589,31 @@ func uniform(t hlo.PrimitiveType, low, index bool) string {
 		return strconv.FormatUint(math.MaxUint64>>(64-t.Bits())-1, 10)
 	}
 	return "-2"
+}
+
+// along is an array of whole numbers from -100 to 150 that differ along its first or
+// last dimension only; below the limit, if that is not 0.
+func along(s *hlo.Shape, last bool, limit int64) *hlo.Literal {
+	lit := hlo.NewLiteral(s.WithoutLayout())
+	n := lit.Shape.Elems()
+	block, size := n, int64(1) // a scalar
+	if rank := s.Rank(); rank > 0 && n > 0 {
+		block, size = n/s.Dims[0], s.Dims[0]
+		if last {
+			block, size = 1, s.Dims[rank-1]
+		}
+	}
+	for i := range n {
+		v := i/max(block, 1)%size*37%251 - 100
+		switch {
+		case s.Type == hlo.Pred:
+			v &= 1
+		case limit > 0:
+			v = (v + 100) % limit
+		}
+		setNumber(lit, i, float64(v), v)
+	}
+	return lit
 }
 
 func generable(params []*hlo.Shape) bool {
@@ -620,7 +652,14 @@ func generateFor(name, kind string, seed uint64, param int, shape *hlo.Shape, ro
 			g.Seed = seed*uint64(max(s.Elems(), 1))*crossedArrays + uint64(param+leaf)%crossedArrays
 		}
 		if kind == AgainStream {
-			g.Kind = []string{LatticeStream, RandomStream}[seed%2]
+			g.Kind = []string{LatticeStream, RandomStream, SpecialStream}[seed%3]
+		}
+		if kind == AlongStream {
+			r := roles[leafKey{param, leaf}]
+			leaf++
+			lit := along(s, seed != 0, r.index+r.count)
+			text = lit.String()
+			return lit
 		}
 		if kind == UniformStream {
 			r := roles[leafKey{param, leaf}]

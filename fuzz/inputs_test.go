@@ -397,8 +397,8 @@ func TestUniformStreams(t *testing.T) {
 		}
 		return streams
 	}
-	if small, large := again(512), again(513); len(small) != 4 || len(large) != 0 {
-		t.Errorf("again: %q of 512 elements, %q of 513; want 4 different ones and none", small, large)
+	if small, large := again(512), again(513); len(small) != 6 || len(large) != 0 {
+		t.Errorf("again: %q of 512 elements, %q of 513; want 6 different ones and none", small, large)
 	}
 	c, err := fuzz.ReadModule("m.hlo", []byte("HloModule m\nand {\n  a = s32[] parameter(0)\n  b = s32[] parameter(1)\n  ROOT r = s32[] and(a, b)\n}\nENTRY e {\n  x = s32[64] parameter(0)\n  i = s32[] constant(1)\n  ROOT r = s32[] reduce(x, i), dimensions={0}, to_apply=and\n}\n"))
 	if err != nil {
@@ -414,5 +414,46 @@ func TestUniformStreams(t *testing.T) {
 	}
 	if !shown {
 		t.Error("no stream shows that the reduction begins with 1 instead of -1")
+	}
+}
+
+// Where an and over either dimension would be zero for many random numbers, the
+// along streams give results that differ.
+func TestAlongStreams(t *testing.T) {
+	for _, typ := range []string{"s32", "u8", "f32", "bf16", "c64", "pred", "s4"} {
+		c, err := fuzz.ReadModule("m.hlo", fmt.Appendf(nil, "HloModule m\nENTRY e {\n  x = %s[5,7] parameter(0)\n  y = s32[] parameter(1)\n  ROOT t = (%s[5,7], s32[]) tuple(x, y)\n}\n", typ, typ))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := 0
+		for _, s := range c.EdgeStreams(7) {
+			if !strings.HasPrefix(s.Name, fuzz.AlongStream) {
+				continue
+			}
+			found++
+			l := s.Inputs[0]
+			at := func(i, j int64) string { return string(l.AppendElement(nil, 7*i+j)) }
+			for i := range int64(5) {
+				for j := range int64(7) {
+					same := at(i, j) == at(i, 0)
+					if s.Name == "along-2" {
+						same = at(i, j) == at(0, j)
+					}
+					if !same {
+						t.Fatalf("%s: element %d,%d differs: %s", s.Name, i, j, s.Lines[0])
+					}
+				}
+			}
+			if at(0, 0) == at(1, 1) {
+				t.Errorf("%s: neighbours are equal: %s", s.Name, s.Lines[0])
+			}
+			again, err := fuzz.ReadCase("m.case", []byte("-- module.hlo --\n"+c.Module.String()+"-- inputs --\n"+strings.Join(s.Lines, "\n")+"\n"))
+			if err != nil || !slices.Equal(again.Inputs[0].Raw, l.Raw) {
+				t.Errorf("%s is not read as it was made: %v", s.Lines[0], err)
+			}
+		}
+		if found != 2 {
+			t.Errorf("%s: %d streams, want 2", typ, found)
+		}
 	}
 }

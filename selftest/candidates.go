@@ -542,8 +542,14 @@ func (t *tester) accepts(ctx context.Context, g *ground, d defects.Defect, route
 		}
 		return false, false
 	}
-	if route == Backend {
-		return true, false // nothing is left to compile
+	return t.compiles(ctx, g, c), false
+}
+
+// compiles reports whether the build goes on from the composite's module to the
+// end of its passes. Not every state can go through the whole pipeline again.
+func (t *tester) compiles(ctx context.Context, g *ground, c *Composite) bool {
+	if c.Route == Backend {
+		return true // nothing is left to compile
 	}
 	whole := g.c.Module
 	if t.cfg.Build.Kind == builds.Executable {
@@ -551,8 +557,8 @@ func (t *tester) accepts(ctx context.Context, g *ground, d defects.Defect, route
 	}
 	data, err := hlo.MarshalModule(whole)
 	if err != nil {
-		return false, false
+		return false
 	}
 	trail := triage.Trail{Outcome: c.Do(ctx, c.Head, worker.Request{Program: data, Format: worker.HLO, Options: comparisonFlags, CompileOnly: true})}
-	return trail.Complete(), false
+	return trail.Complete()
 }

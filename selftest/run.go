@@ -306,6 +306,9 @@ func (t *tester) null(ctx context.Context, p nullPlace, i int) NullOutcome {
 	c := &Composite{Runner: t.cfg.Runner, Build: t.cfg.Build, Head: Marked(t.cfg.Build, "nothing after "+key.Pipeline+"/"+key.Pass),
 		Pipeline: key.Pipeline, Pass: key.Pass, Route: route, TempDir: t.cfg.TempDir,
 		Change: func(m *hlo.Module) (*hlo.Module, bool) { return m, true }}
+	if !t.executes() && !t.compiles(ctx, p.g, c) { // as with defects: no place to plant in
+		return NullOutcome{}
+	}
 	res, err := t.gate(ctx, c, p.g.c, i)
 	if err != nil {
 		return NullOutcome{}
