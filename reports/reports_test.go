@@ -101,7 +101,7 @@ func TestJSONFollowsTheSchema(t *testing.T) {
 // TestSchemaKnowsEveryStream: the schema takes the name of every stream that a case
 // can have, as those of a stream and as that of a finding, and no others.
 func TestSchemaKnowsEveryStream(t *testing.T) {
-	c, err := fuzz.ReadModule("a.hlo", []byte("HloModule a\nENTRY e {\n  a = f32[2] parameter(0)\n  b = f32[2] parameter(1)\n  h = f32[] constant(0.5)\n  k = f32[2] broadcast(h), dimensions={}\n  m = f32[2] maximum(a, k)\n  ROOT r = f32[2] multiply(m, b)\n}\n"))
+	c, err := fuzz.ReadModule("a.hlo", []byte("HloModule a\nENTRY e {\n  a = f32[2,1] parameter(0)\n  b = f32[2,1] parameter(1)\n  h = f32[] constant(0.5)\n  k = f32[2,1] broadcast(h), dimensions={}\n  m = f32[2,1] maximum(a, k)\n  ROOT r = f32[2,1] multiply(m, b)\n}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
