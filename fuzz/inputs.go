@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -513,7 +514,8 @@ const maxCrossedStreams = 4
 
 // EdgeStreams give every special value to every parameter of a small program,
 // where the special stream, which draws them, holds but a few: as many streams
-// as the smallest parameter takes, named edges-1 and so on. Where two or more
+// as the smallest parameter takes, named edges-1 and so on, and again with scalar
+// predicates the other way round. Where two or more
 // arrays of floats come together, further streams, crossed-1 and so on, give
 // them pairs of special values: 0*inf needs both operands. In uniform-1 and
 // uniform-2 all elements are equal, -2 and 3: comparisons are ties, and a
@@ -561,6 +563,12 @@ func (c *Case) EdgeStreams(seed uint64) []Stream {
 		}
 	}
 	add(EdgeStream, min(count, maxEdgeWork/max(total, 1)), seed)
+	for _, s := range slices.Clone(out) { // what is special meets both branches
+		if otherWay(&s) {
+			s.Name = fmt.Sprintf("%s-%d", EdgeStream, len(out)+1)
+			out = append(out, s)
+		}
+	}
 	if floats > 1 {
 		const pairs = crossedValues * crossedValues
 		add(CrossedStream, min((pairs+smallest-1)/smallest, maxCrossedStreams), 0)
@@ -573,6 +581,19 @@ func (c *Case) EdgeStreams(seed uint64) []Stream {
 		add(AgainStream, 6, seed)
 	}
 	return out
+}
+
+// otherWay turns the scalar predicates of a stream round, in inputs of their own;
+// false if there are none.
+func otherWay(s *Stream) (turned bool) {
+	s.Inputs, s.Lines = slices.Clone(s.Inputs), slices.Clone(s.Lines)
+	for i, l := range s.Inputs {
+		if l.Shape.IsArray() && l.Shape.Type == hlo.Pred && l.Shape.Rank() == 0 {
+			g := Generator{Kind: "const", Type: hlo.Pred, Value: strconv.FormatBool(l.Int(0) == 0)}
+			s.Inputs[i], s.Lines[i], turned = g.Generate(), g.String(), true
+		}
+	}
+	return turned
 }
 
 // uniform is the value of all elements of an array: for indices and sizes 1,

@@ -3,6 +3,7 @@ package fuzz_test
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -454,6 +455,33 @@ func TestAlongStreams(t *testing.T) {
 		}
 		if found != 2 {
 			t.Errorf("%s: %d streams, want 2", typ, found)
+		}
+	}
+}
+
+// Every special value meets both values of a predicate: a fault in one branch may
+// show on an infinity only.
+func TestEdgesMeetBothBranches(t *testing.T) {
+	c, err := fuzz.ReadModule("m.hlo", []byte("HloModule m\nENTRY e {\n  x = f32[6] parameter(0)\n  p = pred[] parameter(1)\n  ROOT t = (f32[6], pred[]) tuple(x, p)\n}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seed := range uint64(20) {
+		seen := map[bool]map[uint64]bool{false: {}, true: {}}
+		names := map[string]bool{}
+		for _, s := range c.EdgeStreams(seed) {
+			if names[s.Name] {
+				t.Errorf("two streams are named %s", s.Name)
+			}
+			names[s.Name] = true
+			if strings.HasPrefix(s.Name, fuzz.EdgeStream) {
+				for i := range int64(6) {
+					seen[s.Inputs[1].Int(0) == 1][s.Inputs[0].Bits(i)] = true
+				}
+			}
+		}
+		if len(seen[true]) < 9 || !maps.Equal(seen[true], seen[false]) {
+			t.Fatalf("seed %d: %d values with true, %d with false", seed, len(seen[true]), len(seen[false]))
 		}
 	}
 }
