@@ -83,8 +83,10 @@ func kindOfRoot(r *hlo.Instruction, a, b int64) bodyKind {
 		}
 		return bodyOther
 	}
+	// An operation that its type does not have, as a maximum of complex numbers,
+	// is left to the evaluation of the computation, which says so.
 	kind, ok := kindOfOpcode[r.Op]
-	if !ok || len(r.Operands) != 2 {
+	if _, typed := BinaryType(r.Op, t); !ok || !typed || len(r.Operands) != 2 {
 		return bodyOther
 	}
 	x, okx := parameterOf(r.Operands[0], t)

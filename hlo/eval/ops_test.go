@@ -709,6 +709,13 @@ func TestUnsupported(t *testing.T) {
   x = s32[] parameter(0)
   ROOT r = s32[100000,100000] broadcast(x), dimensions={}
 }`, "broadcast"},
+		{"maximum of complex numbers in a reduction", `largest { a = c128[] parameter(0) b = c128[] parameter(1) ROOT rm = c128[] maximum(a, b) }
+ENTRY e {
+  x = s32[] parameter(0)
+  y = c128[2] constant({(1, 0), (2, 0)})
+  z = c128[] constant((0, 0))
+  ROOT r = c128[] reduce(y, z), dimensions={0}, to_apply=largest
+}`, "maximum"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := Run(context.Background(), parseModule(t, c.text), parseValues(t, "s32[] 1"), Options{})
