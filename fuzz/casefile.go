@@ -76,7 +76,7 @@ const (
 )
 
 var (
-	generatorLine = regexp.MustCompile(`^(iota|const|lattice|random|special|near|edges|crossed)\s+(\S+)(.*)$`)
+	generatorLine = regexp.MustCompile(`^(iota|const|lattice|random|special|near|edges|crossed|lone|falling|rising)\s+(\S+)(.*)$`)
 	arrayShape    = regexp.MustCompile(`^([a-z][a-z0-9]*)\[([0-9,]*)\](\{[0-9,]*\})?$`)
 	toleranceLine = regexp.MustCompile(`(?m)^relative tolerance of want:\s*(\S+)\s*$`)
 )

@@ -27,6 +27,10 @@ import (
 //	near     VALUE is a list V,V,...: half of the elements are one of them, the others one step above or below,
 //	         or of the other sign (real types only)
 //	edges    those special values in turn, from number seed on: as many elements as there are values hold each once
+//	lone     lattice with one element that is special: infinity, -infinity, NaN or nothing, the two extremes of an
+//	         integer type or nothing, by seed modulo 4
+//	falling  whole numbers that never grow from one element to the next, all different where the type has so many
+//	rising   likewise, that never fall
 //	crossed  seven special values such that, over 49 elements, two arrays whose seeds differ below 8 hold every
 //	         pair of them (seed is 8 times the number of the first element, plus the number of the array)
 //
@@ -88,7 +92,7 @@ func parseGenerator(m []string) (Generator, error) {
 		switch {
 		case err != nil || !isOption:
 			return g, fmt.Errorf("unexpected %q; want seed=N, index=N or count=N", word)
-		case key == "seed" && g.Kind != "iota" && g.Kind != "const":
+		case key == "seed" && g.Kind != "iota" && g.Kind != "falling" && g.Kind != "rising" && g.Kind != "const":
 			g.Seed = n
 		case key == "index" && n > 0 && n <= math.MaxInt64:
 			g.Index = int64(n)
@@ -155,7 +159,7 @@ func (g Generator) String() string {
 		b.WriteString(" " + g.Value)
 	case "near":
 		fmt.Fprintf(&b, " %s seed=%d", g.Value, g.Seed)
-	case "lattice", "random", "special", "edges", "crossed":
+	case "lattice", "random", "special", "edges", "crossed", "lone":
 		fmt.Fprintf(&b, " seed=%d", g.Seed)
 	}
 	if g.Index != 0 {
@@ -176,6 +180,9 @@ func (g Generator) Generate() *hlo.Literal {
 		for i := range n {
 			setNumber(lit, i, float64(i), i)
 		}
+		return lit
+	case "falling", "rising":
+		g.sort(lit)
 		return lit
 	case "const":
 		v, _ := strconv.ParseFloat(g.Value, 64)
@@ -206,15 +213,32 @@ func (g Generator) Generate() *hlo.Literal {
 		for i := range n {
 			d.edge(lit, i, crossed(g.Seed/crossedArrays+uint64(i), g.Seed%crossedArrays))
 		}
-	case g.Type == hlo.Pred:
+	case g.Kind == "lone":
+		d.kind = LatticeStream
+		at := int64(d.below(uint64(max(n, 1))))
+		d.fill(lit)
+		if n > 0 {
+			d.single(lit, at, g.Seed%loneValues)
+		}
+	default:
+		d.fill(lit)
+	}
+	return lit
+}
+
+// fill draws every element.
+func (d *draws) fill(lit *hlo.Literal) {
+	n := d.elems
+	switch {
+	case d.t == hlo.Pred:
 		for i := range n {
 			lit.SetInt(i, int64(d.below(2)))
 		}
-	case g.Type.IsInteger():
+	case d.t.IsInteger():
 		for i := range n {
 			lit.SetInt(i, d.integer())
 		}
-	case g.Type.IsComplex():
+	case d.t.IsComplex():
 		for i := range n {
 			re := d.float()
 			setComplex(lit, i, re, d.float())
@@ -224,7 +248,52 @@ func (g Generator) Generate() *hlo.Literal {
 			lit.SetFloat(i, d.float())
 		}
 	}
-	return lit
+}
+
+// loneValues is the number of choices of a lone element.
+const loneValues = 4
+
+// single stores lone value number k; where the type has none, the element stays.
+func (d *draws) single(lit *hlo.Literal, i int64, k uint64) {
+	f := d.t.Real().Format()
+	switch {
+	case k == loneValues-1 || d.t == hlo.Pred || d.index+d.count != 0:
+	case f == nil:
+		lit.SetInt(i, d.extremes[int(k)%2])
+	default:
+		v := []float64{math.Inf(1), math.Inf(-1), math.NaN()}[k]
+		if math.IsNaN(v) && !f.HasNaN || math.IsInf(v, 0) && f.Round(v) != v {
+			return
+		}
+		setNumber(lit, i, v, 0)
+	}
+}
+
+// sort fills an array with falling or rising whole numbers: around 0, from 0 on if
+// the type is unsigned, from 0 to below the limit of an index or a count.
+func (g Generator) sort(lit *hlo.Literal) {
+	n := lit.Shape.Elems()
+	steps := n
+	switch limit := g.Index + g.Count; {
+	case g.Type == hlo.Pred:
+		steps = min(n, 2)
+	case limit > 0:
+		steps = min(n, limit)
+	case g.Type.IsInteger() && g.Type.Bits() < 32:
+		steps = min(n, 1<<g.Type.Bits())
+	}
+	low := int64(0)
+	if g.Index+g.Count == 0 && !g.Type.IsUnsigned() && g.Type != hlo.Pred {
+		low = -steps / 2
+	}
+	for i := range n {
+		k := i
+		if g.Kind == "falling" {
+			k = n - 1 - i
+		}
+		k = low + k*steps/n
+		setNumber(lit, i, float64(k), k)
+	}
 }
 
 // setNumber stores the float or the integer, as the type wants.
@@ -469,6 +538,8 @@ const (
 	UniformStream = "uniform" // likewise
 	AlongStream   = "along"   // likewise
 	AgainStream   = "again"   // likewise
+	LoneStream    = "lone"    // likewise
+	SortedStream  = "sorted"  // likewise
 )
 
 // Streams are the case's own inputs, if it has any, and the three generated
@@ -506,7 +577,7 @@ const (
 	maxEdgeWork     = 6 * maxEdgeElements
 )
 
-// maxAgainElements bounds the programs with again streams.
+// maxAgainElements bounds the programs with lone, sorted and again streams.
 const maxAgainElements = 512
 
 // maxCrossedStreams bounds the pairs that few elements get.
@@ -522,7 +593,10 @@ const maxCrossedStreams = 4
 // reduction by and, or, multiply, minimum or maximum, which many numbers drive to
 // where it forgets them, shows what it began with. In along-1 and along-2 elements
 // differ along the first or the last dimension only, so that such a reduction over
-// another one gives different results. Very small programs get the lattice, the
+// another one gives different results. In lone-1 and so on of very small programs one element
+// of ordinary numbers is infinite or NaN: among many special numbers a sum is NaN whatever
+// becomes of one. In sorted-1 of such programs numbers fall, in sorted-2 they grow: a
+// search finds the first element, or the last. They also programs get the lattice, the
 // random and the special numbers again, from other seeds, as again-1 to again-6:
 // a few elements say little by chance. They cost an evaluation each, and are meant for where nothing is executed.
 func (c *Case) EdgeStreams(seed uint64) []Stream {
@@ -577,9 +651,16 @@ func (c *Case) EdgeStreams(seed uint64) []Stream {
 	if rank > 1 {
 		add(AlongStream, 2, 0)
 	}
-	if total <= maxAgainElements {
-		add(AgainStream, 6, seed)
+	if total > maxAgainElements {
+		return out
 	}
+	if floats > 1 {
+		add(LoneStream, 2*(loneValues-1), 0)
+	} else if floats > 0 {
+		add(LoneStream, loneValues-1, loneAlone)
+	}
+	add(SortedStream, 2, 0)
+	add(AgainStream, 6, seed)
 	return out
 }
 
@@ -594,6 +675,21 @@ func otherWay(s *Stream) (turned bool) {
 		}
 	}
 	return turned
+}
+
+// loneAlone is the first stream number of a program with one array.
+const loneAlone = 2 * (loneValues - 1)
+
+// lone is the number of the lone value that array number i has in stream number k:
+// of two neighbours, one has ordinary numbers.
+func lone(k uint64, i int) uint64 {
+	if k >= loneAlone {
+		return k - loneAlone
+	}
+	if (k+uint64(i))%2 == 1 {
+		return loneValues - 1
+	}
+	return k / 2 % (loneValues - 1)
 }
 
 // uniform is the value of all elements of an array: for indices and sizes 1,
@@ -674,6 +770,12 @@ func generateFor(name, kind string, seed uint64, param int, shape *hlo.Shape, ro
 		}
 		if kind == AgainStream {
 			g.Kind = []string{LatticeStream, RandomStream, SpecialStream}[seed%3]
+		}
+		if kind == LoneStream { // neighbouring arrays take turns
+			g.Seed = g.Seed&^(loneValues-1) + lone(seed, param+leaf)
+		}
+		if kind == SortedStream {
+			g.Kind, g.Seed = []string{"falling", "rising"}[seed], 0
 		}
 		if kind == AlongStream {
 			r := roles[leafKey{param, leaf}]

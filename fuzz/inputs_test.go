@@ -353,6 +353,68 @@ func TestCrossedStreams(t *testing.T) {
 	}
 }
 
+// In the lone streams every array of floats holds each of infinity, -infinity and
+// NaN once by itself, while its neighbour holds numbers; in the sorted ones the
+// first element is the largest, or the last, of every type and within limits.
+func TestLoneAndSortedStreams(t *testing.T) {
+	for _, text := range []string{
+		"ENTRY e {\n  x = f32[9] parameter(0)\n  ROOT z = f32[9] negate(x)\n}",
+		"ENTRY e {\n  p = u4[3] parameter(0)\n  x = f16[9] parameter(1)\n  k = c64[2,2] parameter(2)\n  i = s8[300] parameter(3)\n  q = pred[5] parameter(4)\n  s = s32[] parameter(5)\n  r = f16[3] dynamic-slice(x, s), dynamic_slice_sizes={3}\n  ROOT z = (u4[3], f16[3], c64[2,2], s8[300], pred[5]) tuple(p, r, k, i, q)\n}",
+	} {
+		c, err := fuzz.ReadModule("m.hlo", []byte("HloModule m\n"+text+"\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		lone, sorted := map[string]int{}, 0
+		for _, s := range c.EdgeStreams(7) {
+			if again, err := fuzz.ReadCase("m.case", c.WithInputs(s.Inputs, s.Lines, "").Format()); err != nil || !bytes.Equal(again.Inputs[0].Raw, s.Inputs[0].Raw) {
+				t.Errorf("%s: %v does not give the same inputs again (%v)", s.Name, s.Lines, err)
+			}
+			for p, l := range s.Inputs {
+				n := l.Shape.Elems()
+				number := func(i int64) float64 {
+					switch typ := l.Shape.Type; {
+					case typ.IsComplex():
+						return real(l.Complex(i))
+					case typ.Format() != nil:
+						return l.Float(i)
+					}
+					return float64(l.Int(i))
+				}
+				switch typ := l.Shape.Type; {
+				case strings.HasPrefix(s.Name, fuzz.LoneStream) && typ.Real().Format() != nil:
+					var special []float64
+					for i := range n {
+						if v := number(i); math.IsNaN(v) || math.IsInf(v, 0) {
+							special = append(special, v)
+						}
+					}
+					if len(special) > 1 {
+						t.Errorf("%s: parameter %d has special values %v", s.Name, p, special)
+					}
+					lone[fmt.Sprint(p, special)]++
+				case strings.HasPrefix(s.Name, fuzz.SortedStream) && n > 1 && !typ.IsComplex():
+					sorted++
+					first, last := number(0), number(n-1)
+					if s.Name == "sorted-1" && first <= last || s.Name == "sorted-2" && first >= last {
+						t.Errorf("%s: parameter %d goes from %v to %v", s.Name, p, first, last)
+					}
+				}
+			}
+		}
+		for p, in := range c.Params() {
+			for _, special := range []string{"[+Inf]", "[-Inf]", "[NaN]"} {
+				if in.Type.Real().Format() != nil && lone[fmt.Sprint(p, " ", special)] != 1 {
+					t.Errorf("%v: parameter %d has %s alone in %d streams, want one: %v", in, p, special, lone[fmt.Sprint(p, " ", special)], lone)
+				}
+			}
+		}
+		if sorted == 0 {
+			t.Error("no sorted stream")
+		}
+	}
+}
+
 // In the uniform streams a reduction shows what it began with, whatever it does,
 // and the values can be written into a case and read again. Very small programs
 // get more numbers.
