@@ -51,6 +51,7 @@ func init() { // not in the declaration: the evaluation of a call may meet anoth
 		"Eigh":                            unknown,
 		"LuDecomposition":                 unknown,
 		"InvertDiagBlocksLowerTriangular": unknown, // scaling of the operand is not documented
+		"InvertDiagBlocksUpperTriangular": unknown, // TPU
 		"QrDecompositionBlock":            unknown, // TPU
 		"CompactWyHelper":                 unknown, // TPU: a factor of the product of the reflectors
 

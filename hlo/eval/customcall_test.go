@@ -80,6 +80,15 @@ func TestBuffersAreUndecided(t *testing.T) {
 	}
 }
 
+func TestFactorsAreUndecided(t *testing.T) {
+	for _, target := range []string{"Qr", "Eigh", "LuDecomposition", "InvertDiagBlocksLowerTriangular", "InvertDiagBlocksUpperTriangular", "lapack_dgesdd_ffi"} {
+		v := evalOne(t, call(target, hlo.ArrayShape(hlo.F32, 2), ""), NewArray(hlo.F32, 2))
+		if v.Array.Legal(0, Scalar{}) != Undecided || v.Array.Legal(1, Scalar{}) != Undecided {
+			t.Errorf("%s has a value", target)
+		}
+	}
+}
+
 func TestX64(t *testing.T) {
 	x := NewArray(hlo.S64, 2)
 	x.I = []int64{-2, 5<<32 | 0xf0000000}
